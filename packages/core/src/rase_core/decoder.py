@@ -1,0 +1,80 @@
+"""The contracts between the engine and whatever computes logits."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Protocol, runtime_checkable
+
+import numpy as np
+from numpy.typing import NDArray
+
+Logits = NDArray[np.float32]
+
+
+@runtime_checkable
+class TokenDecoder(Protocol):
+    """One sequence, one token at a time."""
+
+    @property
+    def eos_tokens(self) -> frozenset[int]:
+        """Every token that ends a generation."""
+
+    @property
+    def context_length(self) -> int:
+        """The most tokens that prompt and answer may have together."""
+
+    @property
+    def vocab_size(self) -> int:
+        """The length of a row of logits."""
+
+    def prefill(self, tokens: Sequence[int]) -> Logits:
+        """Start over with this prompt; return the logits after its last token, float32 [vocab]."""
+
+    def decode(self, token: int) -> Logits:
+        """Append one token; return the logits after it, float32 [vocab]."""
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """The rows of one step: a token of a sequence at a position each, those of a sequence adjacent and in order.
+
+    All arrays are int32. `outputs` holds the indices of the rows whose logits are wanted, ascending.
+    """
+
+    sequences: NDArray[np.int32]
+    positions: NDArray[np.int32]
+    tokens: NDArray[np.int32]
+    outputs: NDArray[np.int32]
+
+
+class BatchDecoder(Protocol):
+    """Many sequences at once; what a scheduler drives. Not thread-safe: one owner at a time."""
+
+    @property
+    def eos_tokens(self) -> frozenset[int]:
+        """Every token that ends a generation."""
+
+    @property
+    def context_length(self) -> int:
+        """The most tokens that one sequence may have."""
+
+    @property
+    def vocab_size(self) -> int:
+        """The length of a row of logits."""
+
+    def new_sequence(self) -> int:
+        """Open an empty sequence and return its handle."""
+
+    def fork(self, sequence: int, length: int) -> int:
+        """Open a sequence that shares the first `length` tokens of another."""
+
+    def truncate(self, sequence: int, length: int) -> None:
+        """Forget everything after the first `length` tokens."""
+
+    def release(self, sequence: int) -> None:
+        """Close a sequence and give its memory back."""
+
+    def resume_length(self, sequence: int, length: int) -> int:
+        """Return the longest prefix, at most `length`, from which the sequence can go on."""
+
+    def forward(self, batch: Batch) -> Logits:
+        """Append the rows and return the logits of the marked ones, float32 [outputs, vocab]."""

@@ -1,0 +1,197 @@
+"""Every failure that rase reports by name.
+
+    EngineError
+    ├── StoreError                  the model store
+    │   ├── InvalidModelId
+    │   ├── ModelNotFound
+    │   ├── InvalidManifest
+    │   └── IntegrityMismatch
+    ├── ModelFileError              a file of a model
+    │   ├── ModelFileNotFound
+    │   ├── UnsupportedFormat
+    │   ├── InvalidGguf
+    │   ├── UnsupportedArchitecture
+    │   ├── ArchitectureMismatch
+    │   ├── TokenizerError
+    │   └── TemplateError
+    ├── HubError                    Hugging Face
+    ├── InvalidGenerationConfig     a request
+    ├── ContextOverflow
+    ├── Cancelled
+    ├── BackendUnavailable          the machine
+    └── BackendFailure
+        └── InvalidLogits
+
+The message says what happened and with which file, key or value; `advice` says what to do about it.
+"""
+
+from collections.abc import Iterable
+from pathlib import Path
+
+
+class EngineError(Exception):
+    """Base of every error that rase raises on purpose."""
+
+    def __init__(self, message: str, advice: str | None = None) -> None:
+        super().__init__(message)
+        self.message = message
+        self.advice = advice
+
+
+class StoreError(EngineError):
+    """The model store cannot be read or written."""
+
+
+class InvalidModelId(StoreError):
+    """A model id has characters outside letters, digits, `-`, `_`, `.`, or starts with a dot."""
+
+    def __init__(self, model_id: str) -> None:
+        super().__init__(
+            f"invalid model id {model_id!r}",
+            "use letters, digits, '-', '_' and '.', at most 128 of them, not starting with a dot",
+        )
+        self.model_id = model_id
+
+
+class ModelNotFound(StoreError):
+    """No manifest has this id."""
+
+    def __init__(self, model_id: str, known: Iterable[str]) -> None:
+        self.model_id = model_id
+        self.known = tuple(known)
+        names = ", ".join(self.known) or "none"
+        super().__init__(
+            f"model {model_id!r} is not registered (registered: {names})",
+            "register it with `rase model import PATH --id ID` or `rase model pull`",
+        )
+
+
+class InvalidManifest(StoreError):
+    """A manifest cannot be understood: which file, line and key, and why."""
+
+    def __init__(self, path: Path, reason: str, *, key: str | None = None, line: int | None = None) -> None:
+        place = f"{path}" + (f", line {line}" if line is not None else "")
+        what = f"key {key!r}: {reason}" if key is not None else reason
+        super().__init__(f"{place}: {what}", "correct the file, or remove it and import the model again")
+        self.path, self.reason, self.key, self.line = path, reason, key, line
+
+
+class IntegrityMismatch(StoreError):
+    """A model's file has another hash than its manifest says."""
+
+    def __init__(self, model_id: str, path: Path, expected: str, actual: str) -> None:
+        super().__init__(
+            f"model {model_id!r}: {path} has sha256 {actual}, its manifest says {expected}",
+            "restore the file, or import it again if the change was meant",
+        )
+        self.model_id, self.path, self.expected, self.actual = model_id, path, expected, actual
+
+
+class ModelFileError(EngineError):
+    """A file of a model cannot be used."""
+
+
+class ModelFileNotFound(ModelFileError):
+    """A model's file does not exist or is not a regular, readable file."""
+
+    def __init__(self, path: Path, reason: str = "no such file") -> None:
+        super().__init__(f"{path}: {reason}", "check the path; weights are used in place and must stay there")
+        self.path, self.reason = path, reason
+
+
+class UnsupportedFormat(ModelFileError):
+    """A file is not in a format that rase reads."""
+
+    def __init__(self, path: Path, found: str) -> None:
+        super().__init__(f"{path}: not a GGUF file: {found}", "rase reads GGUF version 2 and 3")
+        self.path, self.found = path, found
+
+
+class InvalidGguf(ModelFileError):
+    """A GGUF file breaks the format or its architecture's needs: where and how."""
+
+    def __init__(self, path: Path, what: str, *, offset: int | None = None) -> None:
+        place = f"{path}" + (f", offset {offset}" if offset is not None else "")
+        super().__init__(f"{place}: {what}", "download the file again, or convert the model again")
+        self.path, self.what, self.offset = path, what, offset
+
+
+class UnsupportedArchitecture(ModelFileError):
+    """No program is known for a file's `general.architecture`."""
+
+    def __init__(self, architecture: str, supported: Iterable[str], path: Path | None = None) -> None:
+        self.architecture, self.supported, self.path = architecture, tuple(supported), path
+        place = f"{path}: " if path is not None else ""
+        super().__init__(
+            f"{place}unsupported architecture {architecture!r}",
+            f"supported: {', '.join(self.supported)}",
+        )
+
+
+class ArchitectureMismatch(ModelFileError):
+    """The architecture that was asked for contradicts the file."""
+
+    def __init__(self, path: Path, given: str, found: str) -> None:
+        super().__init__(f"{path}: is {found!r}, not {given!r}", f"leave the architecture out, or give {found!r}")
+        self.path, self.given, self.found = path, given, found
+
+
+class TokenizerError(ModelFileError):
+    """A tokenizer is missing, broken or not known."""
+
+
+class TemplateError(ModelFileError):
+    """A chat template is missing, broken, or refuses the conversation."""
+
+
+class HubError(EngineError):
+    """A download from Hugging Face failed."""
+
+
+class InvalidGenerationConfig(EngineError):
+    """A generation parameter has a value outside its range."""
+
+    def __init__(self, parameter: str, value: object, expected: str) -> None:
+        super().__init__(f"invalid {parameter}: {value!r}, expected {expected}")
+        self.parameter, self.value, self.expected = parameter, value, expected
+
+
+class ContextOverflow(EngineError):
+    """A prompt does not fit the context."""
+
+    def __init__(self, tokens: int, limit: int) -> None:
+        super().__init__(
+            f"the prompt has {tokens} tokens, but the maximum context length is {limit} tokens",
+            "shorten the prompt",
+        )
+        self.tokens, self.limit = tokens, limit
+
+
+class Cancelled(EngineError):
+    """The caller gave the work up."""
+
+    def __init__(self, message: str = "cancelled") -> None:
+        super().__init__(message)
+
+
+class BackendUnavailable(EngineError):
+    """A device cannot be used here: what was tried, and which extra to install."""
+
+    def __init__(self, backend: str, reason: str, advice: str | None = None) -> None:
+        super().__init__(f"the {backend} backend is unavailable: {reason}", advice)
+        self.backend, self.reason = backend, reason
+
+
+class BackendFailure(EngineError):
+    """A backend failed while it computed."""
+
+
+class InvalidLogits(BackendFailure):
+    """Logits hold a NaN or an infinity, so no token can be chosen."""
+
+    def __init__(self, position: int, count: int) -> None:
+        super().__init__(
+            f"{count} logits at position {position} are not finite",
+            "the weights may be damaged: run `rase model verify`",
+        )
+        self.position, self.count = position, count

@@ -1,0 +1,69 @@
+"""The contract that a backend implements: run a Program on batches of rows over a paged KV cache."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rase_models.gguf import TensorInfo
+from rase_models.program import Program
+
+BLOCK_TOKENS = 64
+"""Positions in one block of the KV cache, the same for every backend."""
+
+
+@dataclass(frozen=True, slots=True)
+class Weight:
+    """A tensor as the file holds it: its place in the table, and its bytes, uint8 [info.nbytes]."""
+
+    info: TensorInfo
+    data: NDArray[np.uint8]
+
+
+@dataclass(frozen=True, slots=True)
+class Rows:
+    """One run: row r is `tokens[r]` at `positions[r]` of the sequence whose blocks are `block_tables[sequences[r]]`.
+
+    Attributes:
+        sequences: int32 [rows], indices into `block_tables`; the rows of a sequence are adjacent, positions ascending.
+        positions, tokens: int32 [rows].
+        outputs: int32 [outputs], ascending indices of the rows whose logits are wanted.
+        block_tables: int32 [sequences, blocks]: position p of a sequence lives in block `table[p // BLOCK_TOKENS]`.
+    """
+
+    sequences: NDArray[np.int32]
+    positions: NDArray[np.int32]
+    tokens: NDArray[np.int32]
+    outputs: NDArray[np.int32]
+    block_tables: NDArray[np.int32]
+
+
+class Runner(Protocol):
+    """A Program with its weights on a device. Not thread-safe."""
+
+    @property
+    def max_rows(self) -> int:
+        """The most rows of one run, and the most outputs."""
+
+    def reserve(self, blocks: int) -> None:
+        """Make room for at least so many KV blocks; the contents of earlier ones stay."""
+
+    def copy_block(self, source: int, target: int) -> None:
+        """Copy a KV block, all layers."""
+
+    def run(self, rows: Rows) -> NDArray[np.float32]:
+        """Compute float32 [outputs, vocab_size]; writes keys and values of all rows into the cache."""
+
+    def close(self) -> None:
+        """Stop threads and free memory; the runner is unusable afterwards."""
+
+
+class Backend(Protocol):
+    """A way to run Programs. `backends/__init__` names them all."""
+
+    name: str
+
+    def load(self, program: Program, weights: Iterator[Weight], threads: int | None = None) -> Runner:
+        """Take the weights, in the file's order, and return a runner. Peak memory is about one copy of them."""

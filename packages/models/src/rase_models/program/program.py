@@ -1,0 +1,35 @@
+"""A model as a list of ops on named buffers, with everything a backend must know to run it."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from rase_models.program.ops import Op
+
+
+@dataclass(frozen=True, slots=True)
+class KvLayer:
+    """The cache of one attention layer, in float values per token: heads * length for keys and for values."""
+
+    head_count_kv: int
+    key_length: int
+    value_length: int
+    window: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Program:
+    """An architecture's ops for one file.
+
+    Attributes:
+        architecture: the file's `general.architecture`.
+        ops: in order of execution. The last one writes the buffer `logits`, [outputs, vocab_size].
+        buffers: the width, in float32 values, of a row of every buffer that the ops name.
+        kv_layers: the caches, indexed by the `layer` of attention ops.
+    """
+
+    architecture: str
+    vocab_size: int
+    context_length: int
+    ops: tuple[Op, ...]
+    buffers: Mapping[str, int]
+    kv_layers: tuple[KvLayer, ...]
