@@ -1,0 +1,51 @@
+"""The promises of the workspace as a whole: one version, light imports, small files."""
+
+import ast
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent
+PACKAGES = ("core", "models", "api", "cli")
+SOURCES = [path for name in PACKAGES for path in (ROOT / "packages" / name / "src").rglob("*.py")]
+HEAVY = ("numba", "llvmlite", "mlx", "cupy", "gguf", "transformers", "huggingface_hub", "torch")
+
+
+def project(name: str) -> dict[str, object]:
+    """Read the [project] table of a package."""
+    table: dict[str, object] = tomllib.loads((ROOT / "packages" / name / "pyproject.toml").read_text())["project"]
+    return table
+
+
+def test_all_packages_have_one_version() -> None:
+    assert len({project(name)["version"] for name in PACKAGES}) == 1
+
+
+@pytest.mark.parametrize("name", PACKAGES)
+def test_siblings_are_pinned_to_the_version(name: str) -> None:
+    table = project(name)
+    needs = [need for need in table["dependencies"] if need.startswith("rase-")]
+    assert all(need.endswith(f"=={table['version']}") for need in needs), needs
+
+
+@pytest.mark.parametrize("name", PACKAGES)
+def test_a_package_is_typed(name: str) -> None:
+    assert (ROOT / "packages" / name / "src" / f"rase_{name}" / "py.typed").exists()
+
+
+@pytest.mark.parametrize("name", PACKAGES)
+def test_importing_a_package_loads_no_heavy_library(name: str) -> None:
+    code = f"import rase_{name}, sys; print(*(m for m in {HEAVY!r} if m in sys.modules))"
+    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert result.stdout.strip() == ""
+
+
+@pytest.mark.parametrize("path", SOURCES, ids=lambda path: str(path.relative_to(ROOT)))
+def test_a_source_file_is_small_and_says_what_it_knows(path: Path) -> None:
+    text = path.read_text()
+    assert text.count("\n") <= 400
+    assert not text.strip() or ast.get_docstring(ast.parse(text))
+    assert path.stem not in {"utils", "util", "helpers", "common", "misc"}
