@@ -132,7 +132,9 @@ class ArchitectureMismatch(ModelFileError):
     """The architecture that was asked for contradicts the file."""
 
     def __init__(self, path: Path, given: str, found: str) -> None:
-        super().__init__(f"{path}: is {found!r}, not {given!r}", f"leave the architecture out, or give {found!r}")
+        super().__init__(
+            f"{path}: is {found!r}, not {given!r}", f"leave the architecture out, or give {found!r}"
+        )
         self.path, self.given, self.found = path, given, found
 
 

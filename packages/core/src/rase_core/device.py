@@ -1,0 +1,85 @@
+"""Which device to compute on, and what a probe found out about each; the probing itself belongs to the backends."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+
+from rase_core.errors import BackendFailure, BackendUnavailable
+
+
+class DevicePreference(StrEnum):
+    """The device a caller asks for; `auto` is the first usable one of CUDA, Metal and CPU."""
+
+    AUTO = "auto"
+    CPU = "cpu"
+    CUDA = "cuda"
+    METAL = "metal"
+
+    @classmethod
+    def parse(cls, text: str) -> "DevicePreference":
+        """Return the device of this name, whatever its case.
+
+        Raises BackendUnavailable for any other name.
+        """
+        try:
+            return cls(text.strip().lower())
+        except ValueError:
+            raise BackendUnavailable(text, "no such device", f"choose one of {', '.join(cls)}") from None
+
+    def candidates(self) -> tuple["DevicePreference", ...]:
+        """Return the devices to try, the best first."""
+        return _AUTO_ORDER if self is DevicePreference.AUTO else (self,)
+
+
+_AUTO_ORDER = (DevicePreference.CUDA, DevicePreference.METAL, DevicePreference.CPU)
+
+
+@dataclass(frozen=True, slots=True)
+class ProbeAttempt:
+    """What one device answered: its description when usable, and the reason when not."""
+
+    device: DevicePreference
+    usable: bool
+    reason: str | None = None
+    detail: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ProbeReport:
+    """Every device that was tried, in order; the last one is usable if any is."""
+
+    preference: DevicePreference
+    attempts: tuple[ProbeAttempt, ...]
+
+    @property
+    def device(self) -> DevicePreference | None:
+        """The device to use, None when none of those tried is usable."""
+        return next((attempt.device for attempt in self.attempts if attempt.usable), None)
+
+
+Prober = Callable[[], str]
+"""Computes something small on a device, checks the result and describes the device.
+
+Raises BackendUnavailable or BackendFailure with the reason when it cannot be used.
+"""
+
+
+def probe(preference: DevicePreference, probers: Mapping[DevicePreference, Prober]) -> ProbeReport:
+    """Try the preferred devices in order up to the first usable one."""
+    attempts: list[ProbeAttempt] = []
+    for device in preference.candidates():
+        attempts.append(_attempt(device, probers.get(device)))
+        if attempts[-1].usable:
+            break
+    return ProbeReport(preference, tuple(attempts))
+
+
+def _attempt(device: DevicePreference, prober: Prober | None) -> ProbeAttempt:
+    if prober is None:
+        return ProbeAttempt(device, False, "no backend of this kind is known")
+    try:
+        return ProbeAttempt(device, True, detail=prober())
+    except BackendUnavailable as error:
+        return ProbeAttempt(device, False, error.reason, error.advice)
+    except BackendFailure as error:
+        return ProbeAttempt(device, False, error.message, error.advice)

@@ -1,0 +1,1 @@
+"""A decoder without a model, for tests of everything that drives one."""
