@@ -16,13 +16,15 @@ BLOCK_TOKENS = 64
 
 @dataclass(frozen=True, slots=True)
 class Rows:
-    """One run: row r is `tokens[r]` at `positions[r]` of the sequence whose blocks are `block_tables[sequences[r]]`.
+    """One run: row r is `tokens[r]` at `positions[r]` of the sequence with `block_tables[sequences[r]]`.
 
     Attributes:
-        sequences: int32 [rows], indices into `block_tables`; the rows of a sequence are adjacent, positions ascending.
+        sequences: int32 [rows], indices into `block_tables`; the rows of a sequence are adjacent, their
+            positions ascending by one.
         positions, tokens: int32 [rows].
-        outputs: int32 [outputs], ascending indices of the rows whose logits are wanted.
-        block_tables: int32 [sequences, blocks]: position p of a sequence lives in block `table[p // BLOCK_TOKENS]`.
+        outputs: int32 [outputs], ascending indices of the rows whose logits are wanted; may be empty.
+        block_tables: int32 [sequences, blocks]: position p of a sequence lives in block
+            `table[p // BLOCK_TOKENS]`; -1 past the last block of a sequence.
     """
 
     sequences: NDArray[np.int32]
@@ -46,7 +48,11 @@ class Runner(Protocol):
         """Copy a KV block, all layers."""
 
     def run(self, rows: Rows) -> NDArray[np.float32]:
-        """Compute float32 [outputs, vocab_size]; writes keys and values of all rows into the cache."""
+        """Compute float32 [outputs, vocab_size] and write the keys and values of all rows to the cache.
+
+        The array belongs to the caller. There is at least one row, at most `max_rows`, and every token is
+        inside the vocabulary.
+        """
 
     def close(self) -> None:
         """Stop threads and free memory; the runner is unusable afterwards."""
@@ -58,4 +64,8 @@ class Backend(Protocol):
     name: str
 
     def load(self, program: Program, weights: Iterator[Weight], threads: int | None = None) -> Runner:
-        """Take the weights, in the file's order, and return a runner. Peak memory is about one copy of them."""
+        """Take the weights, in the file's order, and return a runner. Peak memory is about one copy of them.
+
+        The iterator is read to its end. A weight's data is valid until the next one is taken, and weights
+        that the program does not name (`program.tensors`) are skipped.
+        """

@@ -14,6 +14,7 @@ from rase_models.program.ops import (
     RopePairing,
     Rotate,
     SelectOutputs,
+    tensors_of,
 )
 from rase_models.program.program import KvLayer, Program
 
@@ -33,4 +34,5 @@ __all__ = [
     "RopePairing",
     "Rotate",
     "SelectOutputs",
+    "tensors_of",
 ]

@@ -1,18 +1,24 @@
 """The op vocabulary: what a Program is made of.
 
-Every op reads and writes named buffers, float32 [rows, width]. Names in fields called `weight`, `bias` and the
-like are GGUF tensor names. Shapes of weights are in numpy order: a linear weight is [out, in].
+Every op reads and writes whole named buffers, float32 [rows, width]. The fields that an op lists in
+`TENSORS` hold GGUF tensor names, or None. Shapes of weights are in numpy order: a linear weight is
+[out, in]. Matrices come in any type that can be dequantised, vectors as F32, F16 or BF16; one tensor may
+be named by several ops (a tied embedding). An output buffer is never an input of the same op, except where
+the op says so.
 """
 
 from dataclasses import dataclass
 from enum import Enum
+from typing import ClassVar
 
 
 class Activation(Enum):
     """The nonlinearity of a gated activation."""
 
     SILU = "silu"
+    """x / (1 + exp(-x))."""
     GELU_TANH = "gelu_tanh"
+    """x / 2 * (1 + tanh(sqrt(2 / pi) * (x + 0.044715 x³)))."""
 
 
 class RopePairing(Enum):
@@ -28,8 +34,10 @@ class RopePairing(Enum):
 class Rope:
     """Rotary positions of one kind of layer.
 
-    Element pair i of a head at position p turns by `p * frequencies[i]`; both results are scaled by
-    `magnitude`. All scaling (linear, llama3, YaRN, factor tensors of the file) is already in the frequencies.
+    Pair i of a head at position p turns by the angle a = p * frequencies[i]: (x, y) becomes
+    (x cos a - y sin a, x sin a + y cos a) * magnitude. Only the first `dimensions` elements of a head
+    turn, the others stay as they are; there are dimensions / 2 frequencies. All scaling (linear, llama3,
+    YaRN, factor tensors of the file) is already in them.
     """
 
     pairing: RopePairing
@@ -42,6 +50,7 @@ class Rope:
 class Embed:
     """out = weight[token] * scale."""
 
+    TENSORS: ClassVar[tuple[str, ...]] = ("weight",)
     out: str
     weight: str
     scale: float = 1.0
@@ -49,8 +58,12 @@ class Embed:
 
 @dataclass(frozen=True, slots=True)
 class RmsNorm:
-    """out = x / sqrt(mean(x²) + eps) * weight, over the whole row, or over each of `heads` equal parts of it."""
+    """out = x / sqrt(mean(x²) + eps) * weight, over each of the `heads` equal parts of a row; out may be x.
 
+    The weight is as long as one part and serves them all.
+    """
+
+    TENSORS: ClassVar[tuple[str, ...]] = ("weight",)
     out: str
     x: str
     weight: str
@@ -60,18 +73,22 @@ class RmsNorm:
 
 @dataclass(frozen=True, slots=True)
 class Linear:
-    """out = x @ weight.T (+ bias)."""
+    """out = (x @ weight.T) * scale + bias * bias_scale."""
 
+    TENSORS: ClassVar[tuple[str, ...]] = ("weight", "bias")
     out: str
     x: str
     weight: str
     bias: str | None = None
+    scale: float = 1.0
+    bias_scale: float = 1.0
 
 
 @dataclass(frozen=True, slots=True)
 class Rotate:
-    """Turn `heads` heads of x in place by their position."""
+    """Turn the `heads` equal parts of x in place by their position."""
 
+    TENSORS: ClassVar[tuple[str, ...]] = ()
     x: str
     heads: int
     rope: Rope
@@ -81,11 +98,13 @@ class Rotate:
 class Attention:
     """Append k and v to the cache of `layer`, then out = softmax(q·k * scale) v over the visible positions.
 
-    A row sees the positions p of its sequence with `0 <= position - p`, and `< window` when a window is given.
+    A row sees the positions p of its sequence with `0 <= position - p`, and `< window` when a window is
+    given: itself, the rows before it in the same run, and what earlier runs left in the cache.
     q is [head_count, key_length], k and v are [head_count_kv, key_length or value_length], out is
     [head_count, value_length] in each row; query head h reads KV head h // (head_count // head_count_kv).
     """
 
+    TENSORS: ClassVar[tuple[str, ...]] = ()
     out: str
     q: str
     k: str
@@ -101,8 +120,9 @@ class Attention:
 
 @dataclass(frozen=True, slots=True)
 class GatedActivation:
-    """out = activation(gate) * up."""
+    """out = activation(gate) * up; out may be gate."""
 
+    TENSORS: ClassVar[tuple[str, ...]] = ()
     out: str
     gate: str
     up: str
@@ -113,6 +133,7 @@ class GatedActivation:
 class Add:
     """out = x + y; out may be x."""
 
+    TENSORS: ClassVar[tuple[str, ...]] = ()
     out: str
     x: str
     y: str
@@ -120,13 +141,16 @@ class Add:
 
 @dataclass(frozen=True, slots=True)
 class MoeFfn:
-    """out = sum over the chosen experts, in order of their index, of weight * down(activation(gate(x)) * up(x)).
+    """out = sum over the chosen experts, in order of their index, of w * down(activation(gate(x)) * up(x)).
 
-    The router's logits are x @ router.T; softmax over all experts, the `experts_used` largest are chosen (ties to
-    the lower index), and their weights are divided by their sum when `normalise`, then multiplied by `scale`.
-    Expert weights are [experts, out, in].
+    The router's logits are x @ router.T; softmax over all experts, the `experts_used` largest are chosen
+    (ties to the lower index), and their weights w are divided by their sum when `normalise`, then
+    multiplied by `scale`. The router is [experts, in], the expert weights are [experts, out, in]. The
+    three products of expert e are multiplied by `gate_scales[e]`, `up_scales[e]` and `down_scales[e]`; an
+    empty tuple stands for ones.
     """
 
+    TENSORS: ClassVar[tuple[str, ...]] = ("router", "gate", "up", "down")
     out: str
     x: str
     router: str
@@ -138,14 +162,24 @@ class MoeFfn:
     activation: Activation
     normalise: bool = True
     scale: float = 1.0
+    gate_scales: tuple[float, ...] = ()
+    up_scales: tuple[float, ...] = ()
+    down_scales: tuple[float, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class SelectOutputs:
-    """out = the rows of x whose logits are wanted; ops that follow work on those rows alone."""
+    """out = the rows of x whose logits are wanted, perhaps none; later ops work on those rows alone."""
 
+    TENSORS: ClassVar[tuple[str, ...]] = ()
     out: str
     x: str
 
 
 Op = Embed | RmsNorm | Linear | Rotate | Attention | GatedActivation | Add | MoeFfn | SelectOutputs
+
+
+def tensors_of(op: Op) -> tuple[str, ...]:
+    """Return the names of the tensors that an op reads."""
+    names = (getattr(op, field) for field in op.TENSORS)
+    return tuple(name for name in names if name is not None)

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from rase_models.program.ops import Op
+from rase_models.program.ops import Op, tensors_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,6 +20,9 @@ class KvLayer:
 class Program:
     """An architecture's ops for one file.
 
+    Whoever builds a Program has checked that every tensor it names is there, with the right shape and a
+    usable type.
+
     Attributes:
         architecture: the file's `general.architecture`.
         ops: in order of execution. The last one writes the buffer `logits`, [outputs, vocab_size].
@@ -33,3 +36,8 @@ class Program:
     ops: tuple[Op, ...]
     buffers: Mapping[str, int]
     kv_layers: tuple[KvLayer, ...]
+
+    @property
+    def tensors(self) -> frozenset[str]:
+        """The names of all tensors that the ops read; the file may hold others, which nobody needs."""
+        return frozenset(name for op in self.ops for name in tensors_of(op))
