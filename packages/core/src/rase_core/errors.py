@@ -10,6 +10,7 @@
     │   ├── ModelFileNotFound
     │   ├── UnsupportedFormat
     │   ├── InvalidGguf
+    │   ├── UnsupportedTensorType
     │   ├── UnsupportedArchitecture
     │   ├── ArchitectureMismatch
     │   ├── TokenizerError
@@ -103,7 +104,7 @@ class UnsupportedFormat(ModelFileError):
     """A file is not in a format that rase reads."""
 
     def __init__(self, path: Path, found: str) -> None:
-        super().__init__(f"{path}: not a GGUF file: {found}", "rase reads GGUF version 2 and 3")
+        super().__init__(f"{path}: unsupported format: {found}", "rase reads GGUF version 2 and 3")
         self.path, self.found = path, found
 
 
@@ -114,6 +115,15 @@ class InvalidGguf(ModelFileError):
         place = f"{path}" + (f", offset {offset}" if offset is not None else "")
         super().__init__(f"{place}: {what}", "download the file again, or convert the model again")
         self.path, self.what, self.offset = path, what, offset
+
+
+class UnsupportedTensorType(ModelFileError):
+    """A tensor has a type that rase cannot compute with."""
+
+    def __init__(self, type_name: str, supported: Iterable[str], tensor: str | None = None) -> None:
+        self.type_name, self.supported, self.tensor = type_name, tuple(supported), tensor
+        place = f"tensor {tensor}: " if tensor is not None else ""
+        super().__init__(f"{place}unsupported type {type_name}", f"supported: {', '.join(self.supported)}")
 
 
 class UnsupportedArchitecture(ModelFileError):

@@ -22,8 +22,6 @@ def describe_contents(head: bytes) -> str:
         if signature.match(head):
             return name
     text = head[:40].decode("utf-8", "replace").rstrip("\ufffd")  # the cut may fall within a character
-    if text and all(
-        character.isprintable() or character.isspace() for character in text.replace("\ufffd", "\0")
-    ):
+    if text and all(c != "\ufffd" and (c.isprintable() or c.isspace()) for c in text):
         return f"text that begins with {text.splitlines()[0]!r}"
     return f"data that begins with the bytes {head[:8].hex(' ')}"

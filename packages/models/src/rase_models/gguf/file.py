@@ -21,7 +21,7 @@ from rase_models.gguf.tensor import TensorInfo, Weight
 OnBytes = Callable[[int, memoryview], None]
 """Called with the index of a part and its next bytes, a view that must not be written to.
 
-The memory is not used again, so that another thread may read it later, as long as nobody writes to the weight.
+The memory is not used again: another thread may read it later, as long as nobody writes to the weight.
 """
 
 _PIECE = 1 << 24  # the most bytes of one read, so that `on_bytes` starts early
@@ -85,8 +85,8 @@ class GgufFile(TypedMetadata):
 def open_gguf(path: Path | str) -> GgufFile:
     """Read and check the header of a GGUF model; from any part of a split one, all its parts.
 
-    No weights are read. Raises ModelFileNotFound; UnsupportedFormat when it is not a GGUF of version 2 or 3 in
-    little-endian order; InvalidGguf when it breaks the format.
+    No weights are read. Raises ModelFileNotFound; UnsupportedFormat when it is not a little-endian GGUF of
+    version 2 or 3; InvalidGguf when it breaks the format.
     """
     path = Path(path)
     parts = split_paths(path)

@@ -12,7 +12,7 @@ NumberArray = NDArray[np.integer] | NDArray[np.floating] | NDArray[np.bool_]
 MetadataValue = int | float | bool | str | tuple[str, ...] | NumberArray
 """A scalar, a tuple for an array of strings, a read-only numpy array for an array of numbers or bools.
 
-Bytes of a string that are not UTF-8 become lone surrogates (`surrogateescape`), because the pieces of a vocabulary
+Bytes of a string that are not UTF-8 become lone surrogates (`surrogateescape`), because a vocabulary's pieces
 may be any bytes; `TypedMetadata.string` refuses them.
 """
 

@@ -14,7 +14,7 @@ _PART = re.compile(r"(?P<stem>.+)-(?P<number>\d{5})-of-(?P<count>\d{5})(?P<suffi
 
 
 def split_paths(path: Path) -> tuple[Path, ...]:
-    """Return all parts, in order, of the model that a file name belongs to; the file alone when it is whole."""
+    """Return all parts, in order, of the model that a file name belongs to; the file alone if not split."""
     match = _PART.fullmatch(path.name)
     if match is None or not 1 <= int(match["number"]) <= int(match["count"]):
         return (path,)

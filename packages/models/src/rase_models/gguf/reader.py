@@ -50,7 +50,7 @@ class Header:
 def read_header(path: Path, file: BinaryIO, size: int, part: int = 0) -> Header:
     """Parse the header of an open file of `size` bytes.
 
-    The caller has seen the magic. Raises UnsupportedFormat for a GGUF that is big-endian or of another version,
+    The caller has seen the magic. Raises UnsupportedFormat for a big-endian GGUF or one of another version,
     InvalidGguf for a broken one.
     """
     cursor = Cursor(path, file, size)
