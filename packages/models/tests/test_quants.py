@@ -54,9 +54,7 @@ def test_quantised_values_come_back_close_to_what_they_were(kind: GgmlType) -> N
 
 
 @pytest.mark.parametrize("name", ["Q2_K", "Q3_K_M", "Q4_K_M", "Q5_K_M", "Q6_K", "IQ4_NL", "IQ4_XS"])
-def test_weights_quantised_by_llama_cpp_give_the_same_bits_as_the_reference(
-    name: str, oracle_path: Path
-) -> None:
+def test_weights_quantised_by_llama_cpp_give_the_same_bits(name: str, oracle_path: Path) -> None:
     file = open_gguf(oracle_path / "quants" / f"llama-{name}.gguf")
     for weight in file.weights():
         if weight.info.name.startswith("blk.0.") and weight.info.type in BLOCK_DTYPES:

@@ -86,14 +86,14 @@ def _q5_1(blocks: Blocks) -> Floats:
 
 
 def _q8_0(blocks: Blocks) -> Floats:
-    return _scale(blocks, "d") * blocks["qs"]
+    return _scale(blocks, "d") * _floats(blocks["qs"])
 
 
 def _q2_k(blocks: Blocks) -> Floats:
     scales = _scale(blocks, "d") * (blocks["scales"] & 15)  # [blocks, 16]
     minimums = _scale(blocks, "dmin") * (blocks["scales"] >> 4)
     codes = _crumbs(blocks["qs"]).reshape(-1, 16, 16)
-    return _each(scales) * codes) - _each(minimums
+    return _each(scales) * codes - _each(minimums)
 
 
 def _q3_k(blocks: Blocks) -> Floats:
