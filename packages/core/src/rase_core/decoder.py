@@ -35,7 +35,7 @@ class TokenDecoder(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """The rows of one step: a token of a sequence at a position each, those of a sequence adjacent and in order.
+    """The rows of one step: a token of a sequence at a position each; those of a sequence adjacent, in order.
 
     All arrays are int32. `outputs` holds the indices of the rows whose logits are wanted, ascending.
     """

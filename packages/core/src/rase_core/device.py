@@ -1,4 +1,4 @@
-"""Which device to compute on, and what a probe found out about each; the probing itself belongs to the backends."""
+"""Which device to compute on, and what a probe found out; the probing itself belongs to the backends."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass

@@ -44,8 +44,9 @@ class ModelSource:
 class ModelManifest:
     """A registered model.
 
-    `weights` has one file, or all parts of a split model in order. `chat_template` is a template's text or the name
-    of a built-in one, `template_file` a file that holds one. `defaults` are GenerationConfig fields by name.
+    `weights` has one file, or all parts of a split model in order. `chat_template` is a template's text or
+    the name of a built-in one, `template_file` a file that holds one. `defaults` are GenerationConfig fields
+    by name.
     """
 
     id: str

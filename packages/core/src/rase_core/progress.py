@@ -16,7 +16,10 @@ class ProgressPhase(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class ProgressEvent:
-    """How far a piece of work is: `done` of `total` bytes of a file (steps when compiling; total None when unknown)."""
+    """How far a piece of work is.
+
+    `done` and `total` are bytes of the file, or steps when compiling; `total` is None when it is not known.
+    """
 
     phase: ProgressPhase
     file: str

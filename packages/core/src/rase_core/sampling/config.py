@@ -1,12 +1,47 @@
-"""What a request asks of a generation."""
+"""What a request asks of a generation, and the range of each parameter."""
 
+import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields, replace
+from typing import Self
+
+from rase_core.errors import InvalidGenerationConfig
+from rase_core.sampling.ranges import (
+    Boolean,
+    Integer,
+    Number,
+    Range,
+    TokenBias,
+    TokenSequences,
+    TokenSet,
+    Words,
+)
+
+MAX_COUNT = 2**31 - 1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GenerationConfig:
-    """How long to generate, how to choose each token, and when to stop."""
+    """How long to generate, how to choose each token, and when to stop.
+
+    Raises InvalidGenerationConfig naming parameter, value and range. Lists are taken for tuples and sets. Of
+    the parameters that count tokens back from the end, -1 means all and 0 none; penalties count the prompt's
+    tokens too.
+
+    max_tokens: the most tokens to generate.
+    temperature: 0 takes the likeliest token (greedy); 1 draws by the model's own probabilities.
+    top_k: draw among the k likeliest, 0 for all.
+    top_p: draw among the likeliest that have this probability together, 1 for all.
+    min_p: draw among those with at least this share of the likeliest one's probability.
+    repetition_penalty, presence_penalty, frequency_penalty, penalty_last_n: see RepetitionPenalty.
+    dry_*: see DryPenalty; 0 as multiplier turns it off.
+    xtc_probability: how often all tokens of at least xtc_threshold but the least likely of them are left out.
+    logit_bias: added to the logits of token ids, -inf forbids.
+    bad_words: token sequences that must not be completed.
+    seed: the same seed gives the same tokens.
+    stop_tokens: end the answer besides the model's own end tokens; `ignore_eos` turns the latter off.
+    stop: strings that end the answer and are not part of it.
+    """
 
     max_tokens: int = 256
     temperature: float = 0.7
@@ -31,15 +66,53 @@ class GenerationConfig:
     stop: tuple[str, ...] = ()
     ignore_eos: bool = False
 
+    def __post_init__(self) -> None:
+        self.validate()
+
     def validate(self) -> None:
         """Check every field; raises InvalidGenerationConfig naming parameter, value and range."""
+        for name, allowed in _RANGES.items():
+            object.__setattr__(self, name, allowed.check(name, getattr(self, name)))
 
     @classmethod
-    def from_mapping(
-        cls, values: Mapping[str, object], base: "GenerationConfig | None" = None
-    ) -> "GenerationConfig":
-        """Return `base` (the defaults when None) with the named fields replaced, as a JSON or TOML table has them.
+    def from_mapping(cls, values: Mapping[str, object], base: Self | None = None) -> Self:
+        """Return `base` (the defaults when None) with the fields replaced that a JSON or TOML table names.
 
-        Raises InvalidGenerationConfig for an unknown name or an invalid value.
+        Token ids may be strings where a table needs string keys. Raises InvalidGenerationConfig for an
+        unknown name or an invalid value.
         """
-        raise NotImplementedError
+        for name, value in values.items():
+            if name not in _RANGES:
+                raise InvalidGenerationConfig("parameter", name, f"one of {', '.join(_RANGES)}")
+            _RANGES[name].check(name, value)
+        return replace(base if base is not None else cls(), **values)  # type: ignore[arg-type]
+
+    def to_mapping(self) -> dict[str, object]:
+        """Return every field by name, as `from_mapping` takes them."""
+        return {entry.name: getattr(self, entry.name) for entry in fields(self)}
+
+
+_RANGES: Mapping[str, Range] = {
+    "max_tokens": Integer(0, MAX_COUNT),
+    "temperature": Number(0, 1e6),
+    "top_k": Integer(0, MAX_COUNT),
+    "top_p": Number(0, 1),
+    "min_p": Number(0, 1),
+    "repetition_penalty": Number(0.01, 100),
+    "presence_penalty": Number(-100, 100),
+    "frequency_penalty": Number(-100, 100),
+    "penalty_last_n": Integer(-1, MAX_COUNT),
+    "dry_multiplier": Number(0, 1e6),
+    "dry_base": Number(1, 100),
+    "dry_allowed_length": Integer(1, MAX_COUNT),
+    "dry_penalty_last_n": Integer(-1, MAX_COUNT),
+    "dry_sequence_breakers": TokenSet(),
+    "xtc_probability": Number(0, 1),
+    "xtc_threshold": Number(0, 1),
+    "logit_bias": TokenBias(Number(-math.inf, 1e6)),
+    "bad_words": TokenSequences(),
+    "seed": Integer(0, 2**64 - 1),
+    "stop_tokens": TokenSet(),
+    "stop": Words(),
+    "ignore_eos": Boolean(),
+}

@@ -1,21 +1,134 @@
-"""Chooses the next token of one sequence."""
+"""Chooses the next token of one sequence.
+
+The steps, in order: logit bias and forbidden words, repetition penalties, DRY; then, unless greedy: top_k,
+top_p, min_p, XTC, temperature, and the draw. Greedy (temperature 0) takes the largest logit after the
+penalties, the lowest id among equals, and draws no random number.
+"""
 
 from collections.abc import Sequence
+from typing import Protocol
+
+import numpy as np
 
 from rase_core.decoder import Logits
+from rase_core.errors import InvalidGenerationConfig, InvalidLogits
+from rase_core.sampling.candidates import Candidates, at_least, draw_from_all, nucleus, top_k
 from rase_core.sampling.config import GenerationConfig
+from rase_core.sampling.dry import DryPenalty
+from rase_core.sampling.penalties import BadWords, Bias, RepetitionPenalty
+from rase_core.sampling.random import uniforms
+
+
+class _Penalty(Protocol):
+    def accept(self, token: int) -> None: ...
+
+    def apply(self, logits: Logits) -> None: ...
 
 
 class Sampler:
-    """Chooses tokens of one sequence; not shared between sequences."""
+    """Chooses tokens of one sequence; not shared between sequences.
+
+    `choice` tells the answers to one request apart. `prompt` holds the tokens that the penalties see before
+    any is accepted. Every token that becomes part of the sequence is to be accepted.
+    """
 
     def __init__(self, config: GenerationConfig, choice: int = 0, prompt: Sequence[int] = ()) -> None:
-        raise NotImplementedError
+        self._config = config
+        self._choice = choice
+        self._penalties = _penalties(config, prompt)
+        self._highest_token = max((*config.logit_bias, *(word[-1] for word in config.bad_words)), default=0)
 
     def sample(self, logits: Logits, position: int) -> int:
-        """Return the token for a position (the prompt's first token has position 0); logits are float32 [vocab]."""
-        raise NotImplementedError
+        """Return the token for a position (the prompt's first token has 0); logits are float32 [vocab].
+
+        Raises InvalidLogits when a logit is not finite, InvalidGenerationConfig when every token is
+        forbidden.
+        """
+        self._check(logits, position)
+        if self._penalties:
+            logits = self._penalised(logits)
+        if self._config.temperature == 0:
+            return int(np.argmax(logits))
+        return self._draw(logits, position)
 
     def accept(self, token: int) -> None:
         """Count a token as part of the sequence."""
-        raise NotImplementedError
+        for penalty in self._penalties:
+            penalty.accept(token)
+
+    def _check(self, logits: Logits, position: int) -> None:
+        # A NaN survives max and min, so these two say what isfinite over all would.
+        if not (np.isfinite(logits.max()) and np.isfinite(logits.min())):
+            raise InvalidLogits(position, int(np.count_nonzero(~np.isfinite(logits))))
+
+    def _penalised(self, logits: Logits) -> Logits:
+        if self._highest_token >= logits.size:
+            expected = f"token ids of 0 to {logits.size - 1}"
+            raise InvalidGenerationConfig("logit_bias or bad_words", self._highest_token, expected)
+        changed = logits.copy()
+        for penalty in self._penalties:
+            penalty.apply(changed)
+        if changed.max() == -np.inf:
+            raise InvalidGenerationConfig(
+                "logit_bias or bad_words", "every token", "at least one token allowed"
+            )
+        return changed
+
+    def _draw(self, logits: Logits, position: int) -> int:
+        config = self._config
+        uniform, chance, *_ = uniforms(config.seed, self._choice, position)
+        if not (config.top_k or config.top_p < 1 or config.min_p or config.xtc_probability):
+            return draw_from_all(logits, config.temperature, uniform)
+        candidates = self._narrowed(logits)
+        if chance < config.xtc_probability:
+            candidates = candidates.exclude_top(config.xtc_threshold)
+        return candidates.draw(config.temperature, uniform)
+
+    def _narrowed(self, logits: Logits) -> Candidates:
+        config = self._config
+        if config.top_k:
+            candidates = top_k(logits, config.top_k).top_p(config.top_p)
+        elif config.top_p < 1:
+            candidates = nucleus(logits, config.top_p)
+        else:
+            return at_least(logits, config.min_p)
+        return candidates.min_p(config.min_p)
+
+
+def _penalties(config: GenerationConfig, prompt: Sequence[int]) -> tuple[_Penalty, ...]:
+    penalties: list[_Penalty] = []
+    if config.logit_bias:
+        penalties.append(Bias(config.logit_bias))
+    if config.bad_words:
+        penalties.append(BadWords(config.bad_words))
+    if _repetition_counts(config):
+        penalties.append(_repetition_penalty(config))
+    for penalty in penalties:
+        for token in prompt:
+            penalty.accept(token)
+    if config.dry_multiplier and config.dry_penalty_last_n:
+        penalties.append(_dry_penalty(config, prompt))
+    return tuple(penalties)
+
+
+def _repetition_counts(config: GenerationConfig) -> bool:
+    changes = (config.repetition_penalty != 1, config.presence_penalty, config.frequency_penalty)
+    return bool(config.penalty_last_n) and any(changes)
+
+
+def _repetition_penalty(config: GenerationConfig) -> RepetitionPenalty:
+    return RepetitionPenalty(
+        config.repetition_penalty, config.presence_penalty, config.frequency_penalty, config.penalty_last_n
+    )
+
+
+def _dry_penalty(config: GenerationConfig, prompt: Sequence[int]) -> DryPenalty:
+    dry = DryPenalty(
+        config.dry_multiplier,
+        config.dry_base,
+        config.dry_allowed_length,
+        config.dry_penalty_last_n,
+        config.dry_sequence_breakers,
+    )
+    dry.accept_all(prompt)
+    return dry

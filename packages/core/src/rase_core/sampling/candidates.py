@@ -1,0 +1,127 @@
+"""The tokens that are still in play, and the rules that narrow them down."""
+
+from dataclasses import dataclass
+from typing import Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rase_core.decoder import Logits
+from rase_core.sampling.exponential import exponential
+
+_BLOCK = 64
+_FIRST_SORT = 256
+
+
+@dataclass(frozen=True, slots=True)
+class Candidates:
+    """Tokens with their logits, the likeliest first and the lower id first among equals.
+
+    tokens: int64 [n], logits: float64 [n], n >= 1. A `min_p` or `top_p` is a share of the probability at
+    temperature 1 of the candidates that are there when it is applied.
+    """
+
+    tokens: NDArray[np.intp]
+    logits: NDArray[np.float64]
+
+    def weights(self, temperature: float = 1.0) -> NDArray[np.float64]:
+        """Return the probabilities relative to the likeliest candidate's, float64 [n]."""
+        with np.errstate(over="ignore"):
+            return exponential((self.logits - self.logits[0]) / temperature)
+
+    def first(self, count: int) -> Self:
+        """Keep the `count` likeliest, at least one."""
+        count = max(count, 1)
+        return type(self)(self.tokens[:count], self.logits[:count])
+
+    def without_first(self, count: int) -> Self:
+        """Drop the `count` likeliest."""
+        return type(self)(self.tokens[count:], self.logits[count:])
+
+    def top_p(self, p: float) -> Self:
+        """Keep the fewest likeliest candidates whose probabilities reach `p` together."""
+        cumulative = np.cumsum(self.weights())
+        return self.first(int(np.searchsorted(cumulative, p * cumulative[-1])) + 1)
+
+    def min_p(self, p: float) -> Self:
+        """Keep the candidates at least `p` times as likely as the likeliest."""
+        return self.first(int(np.count_nonzero(self.weights() >= p)))
+
+    def exclude_top(self, threshold: float) -> Self:
+        """Drop all candidates of probability `threshold` or more but the least likely of them (XTC)."""
+        weights = self.weights()
+        probable = int(np.count_nonzero(weights >= threshold * np.cumsum(weights)[-1]))
+        return self.without_first(max(probable - 1, 0))
+
+    def draw(self, temperature: float, uniform: float) -> int:
+        """Return the token whose share of the cumulative probability holds `uniform`, a number in [0, 1)."""
+        cumulative = np.cumsum(self.weights(temperature))
+        index = int(np.searchsorted(cumulative, uniform * cumulative[-1], side="right"))
+        return int(self.tokens[min(index, len(self.tokens) - 1)])
+
+
+def top_k(logits: Logits, k: int) -> Candidates:
+    """Return the `k` likeliest tokens (all when k is 0 or too large) of logits float32 [vocab].
+
+    Exact and without sorting the vocabulary: the k-th largest of the block maxima bounds the k-th largest
+    logit from below, and few logits reach it.
+    """
+    if k <= 0 or k >= logits.size:
+        return _in_order(logits, np.arange(logits.size))
+    bound = _lower_bound(logits, k)
+    tokens = np.flatnonzero(logits >= bound) if bound is not None else np.arange(logits.size)
+    return _in_order(logits, _largest(logits, tokens, k))
+
+
+def nucleus(logits: Logits, p: float) -> Candidates:
+    """Return the fewest likeliest of all tokens whose probabilities reach `p` together.
+
+    Sorts only as many tokens as it takes, 8 times more whenever those were not enough.
+    """
+    total, count = float(np.cumsum(_shares(logits))[-1]), _FIRST_SORT
+    while count < logits.size:
+        candidates = top_k(logits, count)
+        cumulative = np.cumsum(candidates.weights())
+        if cumulative[-1] >= p * total:
+            return candidates.first(int(np.searchsorted(cumulative, p * total)) + 1)
+        count *= 8
+    return top_k(logits, 0).top_p(p)
+
+
+def at_least(logits: Logits, p: float) -> Candidates:
+    """Return the tokens at least `p` times as likely as the likeliest of all."""
+    return _in_order(logits, np.flatnonzero(_shares(logits) >= p))
+
+
+def draw_from_all(logits: Logits, temperature: float, uniform: float) -> int:
+    """Return the token whose share of the cumulative probability, in the order of ids, holds `uniform`."""
+    cumulative = np.cumsum(_shares(logits, temperature))
+    return int(np.searchsorted(cumulative, uniform * cumulative[-1], side="right"))
+
+
+def _shares(logits: Logits, temperature: float = 1.0) -> NDArray[np.float64]:
+    values = logits.astype(np.float64)
+    with np.errstate(over="ignore"):
+        return exponential((values - values.max()) / temperature)
+
+
+def _lower_bound(logits: Logits, k: int) -> np.float32 | None:
+    blocks = logits.size // _BLOCK
+    if blocks <= k:
+        return None
+    maxima = logits[: blocks * _BLOCK].reshape(blocks, _BLOCK).max(axis=1)
+    return np.partition(maxima, blocks - k)[blocks - k]  # type: ignore[no-any-return]
+
+
+def _largest(logits: Logits, tokens: NDArray[np.intp], k: int) -> NDArray[np.intp]:
+    """Return the k of `tokens` (ascending) with the largest logits; of equal ones the lower ids."""
+    values = logits[tokens]
+    least = np.partition(values, values.size - k)[values.size - k]
+    above, equal = tokens[values > least], tokens[values == least]
+    return np.concatenate((above, equal[: k - above.size]))
+
+
+def _in_order(logits: Logits, tokens: NDArray[np.intp]) -> Candidates:
+    values = logits[tokens].astype(np.float64)
+    order = np.lexsort((tokens, -values))
+    return Candidates(tokens[order], values[order])
