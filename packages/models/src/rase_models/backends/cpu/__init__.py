@@ -1,0 +1,1 @@
+"""The CPU backend: programs run by compiled kernels on all cores."""

@@ -1,0 +1,161 @@
+"""Which vector instructions the kernels may use, decided before anything is emitted.
+
+An LLVM intrinsic that the target lacks aborts the process, so the emitters ask here first. Nothing here
+compiles, and numba is not imported.
+"""
+
+import functools
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import Enum
+
+
+class Architecture(Enum):
+    """The processor family, which decides spin hints and counters."""
+
+    X86 = "x86"
+    ARM = "arm"
+    OTHER = "other"
+
+
+@dataclass(frozen=True, slots=True)
+class InstructionSet:
+    """A set of vector instructions.
+
+    Attributes:
+        name: its key in `INSTRUCTION_SETS`.
+        architecture: the processor family.
+        features: the LLVM features that a target must have.
+        int8_dot: the emitter of int8 dot products, a key of `dot.DOTS`.
+        unsigned_weights: the dot product takes weights of 0..255 as they are. Otherwise it takes -128..127.
+        has_fma: float32 multiply-add with one rounding is an instruction.
+        has_half: float16 conversions are instructions.
+        verified: results were compared on this instruction set with the others, on real or emulated hardware.
+    """
+
+    name: str
+    architecture: Architecture
+    features: frozenset[str]
+    int8_dot: str
+    unsigned_weights: bool
+    has_fma: bool = True
+    has_half: bool = True
+    verified: bool = True
+
+
+_AVX2 = frozenset({"avx2", "fma", "f16c"})
+_AVX512 = _AVX2 | {"avx512f", "avx512bw", "avx512dq", "avx512vl"}
+
+INSTRUCTION_SETS: Mapping[str, InstructionSet] = {
+    entry.name: entry
+    for entry in (
+        InstructionSet("avx512_vnni", Architecture.X86, _AVX512 | {"avx512vnni"}, "vpdpbusd_512", True),
+        InstructionSet("avx_vnni", Architecture.X86, _AVX2 | {"avxvnni"}, "vpdpbusd_256", True),
+        InstructionSet("avx2", Architecture.X86, _AVX2, "pmaddubsw", False),
+        InstructionSet(
+            "neon_dotprod",
+            Architecture.ARM,
+            frozenset({"neon", "dotprod"}),
+            "sdot",
+            False,
+            verified=False,
+        ),
+        InstructionSet(
+            "portable",
+            Architecture.OTHER,
+            frozenset(),
+            "shifts",
+            False,
+            has_fma=False,
+            has_half=False,
+        ),
+    )
+}
+"""Best first: the first one whose features a target has is chosen."""
+
+_V3 = _AVX2
+_V4_VNNI = _AVX512 | {"avx512vnni"}
+_NEON = frozenset({"neon", "dotprod"})
+_NAMED_CPUS: Mapping[str, frozenset[str]] = {
+    **dict.fromkeys(
+        ("haswell", "broadwell", "skylake", "x86-64-v3", "znver1", "znver2", "znver3"),
+        _V3,
+    ),
+    **dict.fromkeys(("skylake-avx512", "x86-64-v4"), _AVX512),
+    **dict.fromkeys(
+        ("alderlake", "raptorlake", "meteorlake", "arrowlake", "lunarlake", "sierraforest"),
+        _AVX2 | {"avxvnni"},
+    ),
+    **dict.fromkeys(
+        (
+            "cascadelake",
+            "icelake-client",
+            "icelake-server",
+            "tigerlake",
+            "sapphirerapids",
+            "znver4",
+            "znver5",
+        ),
+        _V4_VNNI,
+    ),
+    **dict.fromkeys(("apple-m1", "apple-m2", "apple-m3", "apple-m4", "neoverse-n1", "neoverse-v1"), _NEON),
+}
+"""Features that LLVM implies by a CPU's name; llvmlite cannot be asked for them."""
+
+
+def choose(features: frozenset[str], architecture: Architecture) -> InstructionSet:
+    """Return the best instruction set whose features are all present."""
+    for entry in INSTRUCTION_SETS.values():
+        if entry.architecture is architecture and entry.features <= features:
+            return entry
+    portable = INSTRUCTION_SETS["portable"]
+    return InstructionSet(
+        portable.name,
+        architecture,
+        portable.features,
+        portable.int8_dot,
+        portable.unsigned_weights,
+        has_fma="fma" in features or architecture is Architecture.ARM,
+        has_half="f16c" in features or architecture is Architecture.ARM,
+    )
+
+
+@functools.cache
+def instruction_set() -> InstructionSet:
+    """Return the instruction set of the kernels of this process.
+
+    It follows the target of numba: the host, or what NUMBA_CPU_NAME and NUMBA_CPU_FEATURES say.
+    """
+    return choose(target_features(), target_architecture())
+
+
+def target_architecture() -> Architecture:
+    """Return the processor family of the process."""
+    from llvmlite import binding
+
+    machine = binding.get_process_triple().partition("-")[0]
+    if machine in ("x86_64", "i386", "i686", "amd64"):
+        return Architecture.X86
+    return Architecture.ARM if machine.startswith(("aarch64", "arm64")) else Architecture.OTHER
+
+
+def target_features() -> frozenset[str]:
+    """Return the LLVM features of the target: the host's, unless the environment names another CPU."""
+    from llvmlite import binding
+
+    name = os.environ.get("NUMBA_CPU_NAME")
+    listed = os.environ.get("NUMBA_CPU_FEATURES")
+    implied = _NAMED_CPUS.get(name or binding.get_host_cpu_name(), frozenset())
+    if listed is None and name != "generic":
+        # As numba does it: a name alone leaves the host's features in force.
+        present = {feature for feature, on in binding.get_host_cpu_features().items() if on}
+        return implied | present
+    return _apply(implied if name else frozenset(), listed or "")
+
+
+def _apply(implied: frozenset[str], listed: str) -> frozenset[str]:
+    """Add and take away the features of a list such as "+avx2,-fma"."""
+    flags = [flag.strip() for flag in listed.split(",") if flag.strip()]
+    removed = {flag[1:] for flag in flags if flag.startswith("-")}
+    return (implied | {flag.lstrip("+") for flag in flags if not flag.startswith("-")}) - removed

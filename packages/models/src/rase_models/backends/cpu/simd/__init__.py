@@ -1,0 +1,194 @@
+"""What compiled kernels are written with: 16-lane vectors as values, raw addresses, atomics. Needs numba.
+
+All pointers are int64. A vector has 16 lanes on every instruction set, floats are rounded as written, and
+reductions have one order, so results are the same bits everywhere. All of these are called from compiled
+functions only.
+
+    compiled, OPTIONS               decorate a helper; the options for cfunc and njit
+    operation, Code                 make an operation out of emitted LLVM IR (`Code` is in `simd.code`)
+    f32x16, i32x16, f32, i32, i64, void   numba types
+
+    load_i64 load_i32 load_u64 load_u32 load_u16 load_u8 load_i8      (address) -> int64, or int32
+    store_i64 store_i32 store_u64 store_u32 store_u16 store_u8        (address, value)
+    load_f32 load_f16 load_bf16                     (address) -> float32
+    store_f32 store_f16                             (address, float32)
+    load_f32x16 load_f16x16 load_bf16x16            (address) -> f32x16
+    store_f32x16 store_f16x16                       (address, f32x16)
+    load_i32x16 load_i8x16 / store_i32x16 store_i8x16       bytes are sign-extended, truncated
+    prefetch prefetch_far                           (address): first and second level
+
+    splat(float32) first_lane(v) keep_first(v, count, fill) swap_pairs(v)
+    even_lanes(a, b) odd_lanes(a, b) interleave_low(a, b) interleave_high(a, b)
+    add subtract multiply divide maximum minimum (x, y), fma(x, y, z), fma_f32 of scalars
+    absolute negate square_root exp sigmoid tanh (x), exp_f32 of a scalar
+    sum_lanes max_lanes (v) -> float32
+    round_to_int(v) -> i32x16, to_float(i32x16), splat_i32(int32), add_i32(x, y), sum_lanes_i32(v) -> int32
+    bits_to_f32(int64)
+
+    atomic_add(address, value) -> before; atomic_load; atomic_store;
+    compare_exchange(address, expected, desired) -> before
+    pause() cycle_counter() opaque(int64) call_kernel(kernel, thread, threads, op, context)
+"""
+
+from rase_models.backends.cpu.simd.arithmetic import (
+    absolute,
+    add,
+    add_i32,
+    bits_to_f32,
+    divide,
+    even_lanes,
+    first_lane,
+    fma,
+    fma_f32,
+    interleave_high,
+    interleave_low,
+    keep_first,
+    max_lanes,
+    maximum,
+    minimum,
+    multiply,
+    negate,
+    odd_lanes,
+    round_to_int,
+    splat,
+    splat_i32,
+    square_root,
+    subtract,
+    sum_lanes,
+    sum_lanes_i32,
+    swap_pairs,
+    to_float,
+)
+from rase_models.backends.cpu.simd.exponential import exp, exp_f32, sigmoid, tanh
+from rase_models.backends.cpu.simd.memory import (
+    load_bf16,
+    load_bf16x16,
+    load_f16,
+    load_f16x16,
+    load_f32,
+    load_f32x16,
+    load_i8,
+    load_i8x16,
+    load_i32,
+    load_i32x16,
+    load_i64,
+    load_u8,
+    load_u16,
+    load_u32,
+    load_u64,
+    prefetch,
+    prefetch_far,
+    store_f16,
+    store_f16x16,
+    store_f32,
+    store_f32x16,
+    store_i8x16,
+    store_i32,
+    store_i32x16,
+    store_i64,
+    store_u8,
+    store_u16,
+    store_u32,
+    store_u64,
+)
+from rase_models.backends.cpu.simd.operation import (
+    OPTIONS,
+    compiled,
+    f32,
+    f32x16,
+    i32,
+    i32x16,
+    i64,
+    operation,
+    void,
+)
+from rase_models.backends.cpu.simd.processor import (
+    atomic_add,
+    atomic_load,
+    atomic_store,
+    call_kernel,
+    compare_exchange,
+    cycle_counter,
+    opaque,
+    pause,
+)
+
+__all__ = [
+    "OPTIONS",
+    "absolute",
+    "add",
+    "add_i32",
+    "atomic_add",
+    "atomic_load",
+    "atomic_store",
+    "bits_to_f32",
+    "call_kernel",
+    "compare_exchange",
+    "compiled",
+    "cycle_counter",
+    "divide",
+    "even_lanes",
+    "exp",
+    "exp_f32",
+    "f32",
+    "f32x16",
+    "first_lane",
+    "fma",
+    "fma_f32",
+    "i32",
+    "i32x16",
+    "i64",
+    "interleave_high",
+    "interleave_low",
+    "keep_first",
+    "load_bf16",
+    "load_bf16x16",
+    "load_f16",
+    "load_f16x16",
+    "load_f32",
+    "load_f32x16",
+    "load_i8",
+    "load_i8x16",
+    "load_i32",
+    "load_i32x16",
+    "load_i64",
+    "load_u8",
+    "load_u16",
+    "load_u32",
+    "load_u64",
+    "max_lanes",
+    "maximum",
+    "minimum",
+    "multiply",
+    "negate",
+    "odd_lanes",
+    "opaque",
+    "operation",
+    "pause",
+    "prefetch",
+    "prefetch_far",
+    "round_to_int",
+    "sigmoid",
+    "splat",
+    "splat_i32",
+    "square_root",
+    "store_f16",
+    "store_f16x16",
+    "store_f32",
+    "store_f32x16",
+    "store_i8x16",
+    "store_i32",
+    "store_i32x16",
+    "store_i64",
+    "store_u8",
+    "store_u16",
+    "store_u32",
+    "store_u64",
+    "subtract",
+    "sum_lanes",
+    "sum_lanes_i32",
+    "swap_pairs",
+    "tanh",
+    "to_float",
+    "void",
+]
