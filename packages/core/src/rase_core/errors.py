@@ -15,6 +15,7 @@
     │   ├── ArchitectureMismatch
     │   ├── TokenizerError
     │   └── TemplateError
+    │       └── InvalidConversation (a request)
     ├── HubError                    Hugging Face
     ├── InvalidGenerationConfig     a request
     ├── ContextOverflow
@@ -154,6 +155,14 @@ class TokenizerError(ModelFileError):
 
 class TemplateError(ModelFileError):
     """A chat template is missing, broken, or refuses the conversation."""
+
+
+class InvalidConversation(TemplateError):
+    """The messages themselves are at fault: an unknown role, missing content, or what the template refuses."""
+
+    def __init__(self, reason: str, *, index: int | None = None) -> None:
+        super().__init__(reason if index is None else f"messages[{index}]: {reason}")
+        self.reason, self.index = reason, index
 
 
 class HubError(EngineError):
