@@ -169,7 +169,11 @@ class MoeFfn:
 
 @dataclass(frozen=True, slots=True)
 class SelectOutputs:
-    """out = the rows of x whose logits are wanted, perhaps none; later ops work on those rows alone."""
+    """out = the rows of x whose logits are wanted, perhaps none.
+
+    A Program has a few of these in a row, at one place: x has all rows in each of them, and all other ops
+    after the first one work on the wanted rows alone.
+    """
 
     TENSORS: ClassVar[tuple[str, ...]] = ()
     out: str

@@ -1,0 +1,108 @@
+"""What an architecture builds its Program with: checked tensors, named buffers, a list of ops."""
+
+from rase_models.architectures.hyperparameters import read_hyperparameters
+from rase_models.architectures.keys import ArchitectureKeys
+from rase_models.architectures.tensors import TensorTable
+from rase_models.gguf import GgufFile
+from rase_models.program import Embed, KvLayer, Linear, Op, Program, RmsNorm, SelectOutputs
+
+EMBEDDING = "token_embd.weight"
+
+
+class ProgramBuilder:
+    """Collects the ops of a Program for one file; everything it is told is checked against the file at once.
+
+    Methods that compute something emit the op and return the name of the buffer that holds the result.
+    """
+
+    def __init__(self, file: GgufFile) -> None:
+        self.keys = ArchitectureKeys(file)
+        self.tensors = TensorTable(file)
+        self.sizes = read_hyperparameters(self.keys, max_blocks=len(self.tensors))
+        self.vocab_size = self.tensors.rows_of(EMBEDDING)
+        self._ops: list[Op] = []
+        self._buffers: dict[str, int] = {}
+        self._kv_layers: list[KvLayer] = []
+
+    def emit(self, op: Op) -> None:
+        """Append an op."""
+        self._ops.append(op)
+
+    def buffer(self, name: str, width: int) -> str:
+        """Return a buffer of this name and width, of a longer name where layers differ in width."""
+        known = self._buffers.setdefault(name, width)
+        if known == width:
+            return name
+        return self.buffer(f"{name}.{width}", width)
+
+    def width(self, buffer: str) -> int:
+        """Return the width of a buffer."""
+        return self._buffers[buffer]
+
+    def kv_layer(self, layer: KvLayer) -> int:
+        """Add a cache and return its index."""
+        self._kv_layers.append(layer)
+        return len(self._kv_layers) - 1
+
+    def embed(self, out: str, scale: float = 1.0) -> str:
+        """Look tokens up."""
+        width = self.sizes.embedding_length
+        weight = self.tensors.matrix(EMBEDDING, self.vocab_size, width)
+        self.emit(Embed(self.buffer(out, width), weight, scale))
+        return out
+
+    def norm(self, out: str, x: str, weight: str, heads: int = 1) -> str:
+        """Normalise x, or each of its heads, into `out`, which may be x."""
+        width = self.width(x)
+        self.tensors.vector(weight, width // heads)
+        self.emit(RmsNorm(self.buffer(out, width), x, weight, self.sizes.norm_epsilon, heads))
+        return self.buffer(out, width)
+
+    def linear(
+        self, out: str, x: str, name: str, width: int, *, scaled: bool = True, scaled_bias: bool = False
+    ) -> str:
+        """Multiply x with the matrix NAME.weight; NAME.bias and the scalar NAME.scale count when present.
+
+        Args:
+            width: the width of the result.
+            scaled: whether the scalar counts.
+            scaled_bias: whether the scalar multiplies the bias too.
+        """
+        weight = self.tensors.matrix(f"{name}.weight", width, self.width(x))
+        bias = self.tensors.optional_vector(f"{name}.bias", width)
+        scale = self.scale(name, counts=scaled)
+        out = self.buffer(out, width)
+        self.emit(Linear(out, x, weight, bias, scale, scale if scaled_bias else 1.0))
+        return out
+
+    def scale(self, name: str, *, counts: bool = True) -> float:
+        """Read the scalar NAME.scale, 1 when there is none or it does not count."""
+        tensor = f"{name}.scale"
+        if not counts:
+            self.tensors.ignore(tensor)
+        return self.tensors.values(tensor, 1)[0] if counts and tensor in self.tensors else 1.0
+
+    def select_outputs(self, x: str) -> str:
+        """Keep only the rows whose logits are wanted."""
+        out = self.buffer(f"{x}.outputs", self.width(x))
+        self.emit(SelectOutputs(out, x))
+        return out
+
+    def output(self, x: str) -> None:
+        """Turn normalised rows into logits; without a matrix of its own the output uses the embedding's."""
+        name = "output" if "output.weight" in self.tensors else EMBEDDING.removesuffix(".weight")
+        weight = self.tensors.matrix(f"{name}.weight", self.vocab_size, self.width(x))
+        bias = self.tensors.optional_vector("output.bias", self.vocab_size)
+        self.emit(Linear(self.buffer("logits", self.vocab_size), x, weight, bias, self.scale("output")))
+
+    def program(self) -> Program:
+        """Return the finished Program; InvalidGguf when the file has tensors that it does not use."""
+        self.tensors.check_all_asked()
+        return Program(
+            architecture=self.keys.architecture,
+            vocab_size=self.vocab_size,
+            context_length=self.sizes.context_length,
+            ops=tuple(self._ops),
+            buffers=dict(self._buffers),
+            kv_layers=tuple(self._kv_layers),
+        )

@@ -1,0 +1,77 @@
+"""The sizes of a model, read from its metadata and checked against each other."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from rase_models.architectures.keys import ArchitectureKeys
+
+MAX_POSITION = (1 << 31) - 1
+"""Positions are int32; a longer context is cut to this."""
+
+MAX_HEAD_LENGTH = 1 << 16
+
+
+@dataclass(frozen=True, slots=True)
+class Hyperparameters:
+    """The sizes of a model; a tuple has one entry per layer.
+
+    Attributes:
+        key_length, value_length: of one head.
+        feed_forward_lengths: the inner width of the dense feed-forward networks.
+        expert_length: the inner width of an expert.
+        expert_count, experts_used: 0 for a model without experts.
+        attention_scale: what q·k is multiplied by, None when the metadata does not say.
+    """
+
+    context_length: int
+    embedding_length: int
+    block_count: int
+    head_counts: tuple[int, ...]
+    head_counts_kv: tuple[int, ...]
+    key_length: int
+    value_length: int
+    feed_forward_lengths: tuple[int, ...]
+    expert_length: int
+    expert_count: int
+    experts_used: int
+    norm_epsilon: float
+    attention_scale: float | None
+
+
+def read_hyperparameters(keys: ArchitectureKeys, max_blocks: int) -> Hyperparameters:
+    """Read the sizes of a model of at most `max_blocks` layers; InvalidGguf names the key that cannot be."""
+    blocks = keys.count("block_count", most=max_blocks)
+    embedding = keys.count("embedding_length")
+    heads = keys.counts("attention.head_count", blocks)
+    heads_kv = keys.counts("attention.head_count_kv", blocks, heads)
+    _check_groups(keys, heads, heads_kv)
+    feed_forward = keys.counts("feed_forward_length", blocks)
+    experts = keys.count("expert_count", 0)
+    return Hyperparameters(
+        context_length=min(keys.count("context_length", most=1 << 64), MAX_POSITION),
+        embedding_length=embedding,
+        block_count=blocks,
+        head_counts=heads,
+        head_counts_kv=heads_kv,
+        key_length=_head_length(keys, "attention.key_length", embedding, heads[0]),
+        value_length=_head_length(keys, "attention.value_length", embedding, heads[0]),
+        feed_forward_lengths=feed_forward,
+        expert_length=keys.count("expert_feed_forward_length", feed_forward[0]),
+        expert_count=experts,
+        experts_used=keys.count("expert_used_count", most=experts) if experts else 0,
+        norm_epsilon=keys.number("attention.layer_norm_rms_epsilon"),
+        attention_scale=keys.number("attention.scale", 0.0) or None,
+    )
+
+
+def _check_groups(keys: ArchitectureKeys, heads: Sequence[int], heads_kv: Sequence[int]) -> None:
+    for head_count, head_count_kv in zip(heads, heads_kv, strict=True):
+        if head_count % head_count_kv:
+            raise keys.error("attention.head_count_kv", f"a divisor of the {head_count} heads", head_count_kv)
+
+
+def _head_length(keys: ArchitectureKeys, key: str, embedding: int, heads: int) -> int:
+    given = keys.count(key, 0, most=MAX_HEAD_LENGTH)
+    if not given and embedding % heads:
+        raise keys.error("attention.head_count", f"a divisor of the embedding length {embedding}", heads)
+    return given or embedding // heads

@@ -1,0 +1,95 @@
+"""The metadata of one architecture: `block_count` stands for `llama.block_count`."""
+
+import math
+from collections.abc import Sequence
+from typing import TypeVar
+
+from rase_core.errors import InvalidGguf
+
+from rase_models.gguf import GgufFile, MetadataValue
+
+MAX_COUNT = 1 << 24
+"""The most that a width or a number of things may be; the largest models stay far below."""
+
+N = TypeVar("N", int, float)
+
+_ABSENT = frozenset({0, -1, (1 << 32) - 1, (1 << 64) - 1})
+
+
+class ArchitectureKeys:
+    """Reads the keys under the architecture's prefix.
+
+    Writers put 0, -1 or the largest unsigned number where a model has no such thing, so these count as a
+    missing key. All errors are InvalidGguf naming the key, what was expected and what was found.
+    """
+
+    def __init__(self, file: GgufFile) -> None:
+        self._file = file
+        self.architecture = file.architecture
+
+    def error(self, key: str, expected: str, found: object) -> InvalidGguf:
+        """Return the error for a value that cannot be used."""
+        return InvalidGguf(self._file.path, f"metadata {self._full(key)}: expected {expected}, found {found}")
+
+    def count(self, key: str, default: int | None = None, *, most: int = MAX_COUNT) -> int:
+        """Return a whole number from 1 to `most`; required when there is no default."""
+        value = self._file.integer(self._full(key), 0)
+        if value in _ABSENT:
+            return self._default(key, default, f"a number from 1 to {most}")
+        return self._checked_count(key, value, most)
+
+    def counts(self, key: str, layers: int, default: Sequence[int] | None = None) -> tuple[int, ...]:
+        """Return a positive number for each layer, from an array or from one number for all."""
+        if not self.is_array(key):
+            value = self.count(key, 0 if default is not None else None)
+            return (value,) * layers if value or default is None else tuple(default)
+        values = self._file.integers(self._full(key))
+        if len(values) != layers:
+            raise self.error(key, f"one number or {layers} of them", f"{len(values)} of them")
+        return tuple(self._checked_count(key, value, MAX_COUNT) for value in values)
+
+    def number(self, key: str, default: float | None = None) -> float:
+        """Return a finite number, greater than 0; required when there is no default."""
+        value = self._file.number(self._full(key), 0.0)
+        if value in (0.0, -1.0):
+            return self._default(key, default, "a number greater than 0")
+        if not (math.isfinite(value) and value > 0):
+            raise self.error(key, "a number greater than 0", value)
+        return value
+
+    def boolean(self, key: str, default: bool) -> bool:
+        """Return a bool."""
+        return self._file.boolean(self._full(key), default)
+
+    def string(self, key: str, default: str) -> str:
+        """Return a string."""
+        return self._file.string(self._full(key), default)
+
+    def flags(self, key: str) -> tuple[bool, ...]:
+        """Return an array of bools, also one that was written as numbers."""
+        value = self._value(key)
+        if isinstance(value, str | tuple | int | float | None):
+            raise self.error(key, "an array of bools", value)
+        return tuple(bool(element) for element in value.tolist())
+
+    def is_array(self, key: str) -> bool:
+        """Tell whether the key holds an array."""
+        value = self._value(key)
+        return value is not None and not isinstance(value, str | int | float)
+
+    def _value(self, key: str) -> MetadataValue | None:
+        return self._file.metadata.get(self._full(key))
+
+    def _full(self, key: str) -> str:
+        return f"{self.architecture}.{key}"
+
+    def _default(self, key: str, default: N | None, expected: str) -> N:
+        if default is None:
+            found = "no such key" if self._value(key) is None else self._value(key)
+            raise self.error(key, expected, found)
+        return default
+
+    def _checked_count(self, key: str, value: int, most: int) -> int:
+        if not 1 <= value <= most:
+            raise self.error(key, f"a number from 1 to {most}", value)
+        return value

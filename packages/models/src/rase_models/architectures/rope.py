@@ -1,0 +1,148 @@
+"""Rotary positions: frequencies and their scaling from metadata.
+
+Pair i of d/2 turns by base^(-2i/d) per position. A file stretches the positions in one of these ways: linear
+(every frequency divided by a factor), YaRN (only the slow ones, https://arxiv.org/abs/2309.00071), and a
+tensor of divisors (`rope_freqs.weight`, how llama3's scaling is stored).
+"""
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rase_models.architectures.keys import ArchitectureKeys
+from rase_models.architectures.tensors import TensorTable
+from rase_models.program import Rope, RopePairing
+
+Frequencies = NDArray[np.float64]
+
+DIVISORS = "rope_freqs.weight"
+
+
+@dataclass(frozen=True, slots=True)
+class Scaling:
+    """How positions are stretched; the fields are metadata keys under `rope.scaling`."""
+
+    factor: float
+    original_context_length: int
+    ext_factor: float
+    beta_fast: float
+    beta_slow: float
+    log_multiplier: float
+
+
+def read_rope(
+    keys: ArchitectureKeys,
+    tensors: TensorTable,
+    pairing: RopePairing,
+    *,
+    head_length: int,
+    context_length: int,
+    base: float = 10000.0,
+) -> Rope:
+    """Read the rotary positions of a model; `base` is the architecture's default."""
+    dimensions = read_dimensions(keys, head_length)
+    base = read_base(keys, "rope.freq_base", base)
+    frequencies = unscaled_frequencies(dimensions, base)
+    if DIVISORS in tensors:
+        frequencies = frequencies / _divisors(tensors, dimensions // 2)
+    scaling = _read_scaling(keys, context_length)
+    frequencies, magnitude = _scale_of(keys)(scaling, frequencies, base)
+    magnitude *= keys.number("rope.scaling.attn_factor", 1.0)
+    if not np.isfinite(frequencies).all():
+        raise keys.error("rope.scaling.factor", "a factor of sensible size", scaling.factor)
+    return Rope(pairing, dimensions, tuple(frequencies.tolist()), magnitude)
+
+
+def plain_rope(pairing: RopePairing, dimensions: int, base: float) -> Rope:
+    """Return rotary positions without any scaling."""
+    return Rope(pairing, dimensions, tuple(unscaled_frequencies(dimensions, base).tolist()))
+
+
+def read_dimensions(keys: ArchitectureKeys, head_length: int) -> int:
+    """Read how many elements of a head turn."""
+    dimensions = keys.count("rope.dimension_count", head_length, most=head_length)
+    if dimensions % 2:
+        raise keys.error("rope.dimension_count", "an even number", dimensions)
+    return dimensions
+
+
+def read_base(keys: ArchitectureKeys, key: str, default: float) -> float:
+    """Read the base of the frequencies."""
+    base = keys.number(key, default)
+    if base <= 1:
+        raise keys.error(key, "a number greater than 1", base)
+    return base
+
+
+def unscaled_frequencies(dimensions: int, base: float) -> Frequencies:
+    """Return base^(-2i/dimensions) for every pair i, float64 [dimensions/2]."""
+    return np.power(base, -np.arange(0, dimensions, 2, dtype=np.float64) / dimensions)
+
+
+def _divisors(tensors: TensorTable, pairs: int) -> Frequencies:
+    return np.array(tensors.values(DIVISORS, pairs, nonzero=True), dtype=np.float64)
+
+
+def _scale_of(keys: ArchitectureKeys) -> Callable[[Scaling, Frequencies, float], tuple[Frequencies, float]]:
+    kind = keys.string("rope.scaling.type", "linear")
+    if kind not in _SCALINGS:
+        raise keys.error("rope.scaling.type", " or ".join(map(repr, _SCALINGS)), repr(kind))
+    return _SCALINGS[kind]
+
+
+def _read_scaling(keys: ArchitectureKeys, context_length: int) -> Scaling:
+    return Scaling(
+        # `rope.scale_linear` is how files from 2023 say it
+        factor=keys.number("rope.scaling.factor", keys.number("rope.scale_linear", 1.0)),
+        original_context_length=keys.count(
+            "rope.scaling.original_context_length", context_length, most=1 << 63
+        ),
+        ext_factor=keys.number("rope.scaling.yarn_ext_factor", 1.0),
+        beta_fast=keys.number("rope.scaling.yarn_beta_fast", 32.0),
+        beta_slow=keys.number("rope.scaling.yarn_beta_slow", 1.0),
+        log_multiplier=keys.number("rope.scaling.yarn_log_multiplier", 0.0),
+    )
+
+
+def _none(scaling: Scaling, frequencies: Frequencies, base: float) -> tuple[Frequencies, float]:
+    return frequencies, 1.0
+
+
+def _linear(scaling: Scaling, frequencies: Frequencies, base: float) -> tuple[Frequencies, float]:
+    return frequencies / scaling.factor, 1.0
+
+
+def _yarn(scaling: Scaling, frequencies: Frequencies, base: float) -> tuple[Frequencies, float]:
+    kept = _yarn_ramp(scaling, len(frequencies), base) * scaling.ext_factor
+    mixed = frequencies / scaling.factor * (1 - kept) + frequencies * kept
+    magnitude = _yarn_magnitude(scaling.factor, 1.0)
+    if scaling.log_multiplier:
+        magnitude /= _yarn_magnitude(scaling.factor, scaling.log_multiplier)
+    return mixed, magnitude
+
+
+def _yarn_ramp(scaling: Scaling, pairs: int, base: float) -> Frequencies:
+    """Return how much of each unscaled frequency is kept: 1 for the fast, falling to 0 for the slow."""
+    low = max(math.floor(_yarn_pair(scaling, scaling.beta_fast, pairs, base)), 0)
+    high = min(math.ceil(_yarn_pair(scaling, scaling.beta_slow, pairs, base)), 2 * pairs - 1)
+    ramp = (np.arange(pairs) - low) / max(0.001, high - low)
+    return 1 - np.clip(ramp, 0.0, 1.0)
+
+
+def _yarn_pair(scaling: Scaling, turns: float, pairs: int, base: float) -> float:
+    """Return the pair, as a real number, that turns so many times around within the original context."""
+    return pairs * math.log(scaling.original_context_length / (turns * 2 * math.pi)) / math.log(base)
+
+
+def _yarn_magnitude(factor: float, multiplier: float) -> float:
+    return 0.1 * multiplier * math.log(factor) + 1.0 if factor > 1.0 else 1.0
+
+
+_SCALINGS: Mapping[str, Callable[[Scaling, Frequencies, float], tuple[Frequencies, float]]] = {
+    "none": _none,
+    "linear": _linear,
+    "yarn": _yarn,
+}

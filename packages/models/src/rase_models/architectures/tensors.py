@@ -1,0 +1,97 @@
+"""The tensor table of a model, asked for what an architecture needs."""
+
+import math
+
+from rase_core.errors import InvalidGguf, UnsupportedTensorType
+
+from rase_models.gguf import GgmlType, GgufFile, TensorInfo
+from rase_models.gguf.quants import BLOCK_DTYPES, dequantize
+
+VECTOR_TYPES = (GgmlType.F32, GgmlType.F16, GgmlType.BF16)
+
+_NO_PART = (".input_scale", "cls.weight", "cls.bias", "cls.output.weight", "cls.output.bias")
+"""Ends of names that mean nothing here: scales of quantised activations, and classifier heads."""
+
+
+class TensorTable:
+    """Checks that tensors are there with the right shape and a usable type; remembers who was asked for.
+
+    Raises InvalidGguf naming the tensor, what was expected and what was found, and UnsupportedTensorType.
+    """
+
+    def __init__(self, file: GgufFile) -> None:
+        self._file = file
+        self._asked: set[str] = set()
+
+    def __contains__(self, name: str) -> bool:
+        return name in self._file.tensors
+
+    def __len__(self) -> int:
+        return len(self._file.tensors)
+
+    def rows_of(self, name: str) -> int:
+        """Return the first dimension of a matrix."""
+        info = self._info(name, "a matrix")
+        if len(info.shape) != 2:
+            raise self._error(name, "2 dimensions", f"shape {_shown(info.shape)}")
+        return info.shape[0]
+
+    def matrix(self, name: str, *shape: int) -> str:
+        """Ask for a matrix, or a stack of them, of any type that can be dequantised; return its name."""
+        info = self._shaped(name, shape)
+        if info.type not in BLOCK_DTYPES:
+            raise UnsupportedTensorType(info.type.name, (kind.name for kind in BLOCK_DTYPES), name)
+        return name
+
+    def vector(self, name: str, length: int) -> str:
+        """Ask for a vector of floats; return its name."""
+        info = self._shaped(name, (length,))
+        if info.type not in VECTOR_TYPES:
+            expected = " or ".join(kind.name for kind in VECTOR_TYPES)
+            raise self._error(name, f"type {expected}", info.type.name)
+        return name
+
+    def optional_vector(self, name: str, length: int) -> str | None:
+        """Ask for a vector of floats that a file may leave out; return its name or None."""
+        return self.vector(name, length) if name in self else None
+
+    def values(self, name: str, length: int, *, nonzero: bool = False) -> tuple[float, ...]:
+        """Read the numbers of a short vector, which must be finite."""
+        info = self._file.tensors[self.vector(name, length)]
+        values = dequantize(info.type, self._file.read(name), info.shape).tolist()
+        if not all(map(math.isfinite, values)):
+            raise self._error(name, "finite numbers", "others")
+        if nonzero and 0.0 in values:
+            raise self._error(name, "no zeros", "some")
+        return tuple(values)
+
+    def ignore(self, name: str) -> None:
+        """Let a file have a tensor that does not count."""
+        self._asked.add(name)
+
+    def check_all_asked(self) -> None:
+        """Refuse tensors that nobody asked for: the model would not compute what its maker meant."""
+        for name in self._file.tensors:
+            if name not in self._asked and not name.endswith(_NO_PART):
+                raise InvalidGguf(
+                    self._file.path, f"tensor {name}: a {self._file.architecture} model has none"
+                )
+
+    def _shaped(self, name: str, shape: tuple[int, ...]) -> TensorInfo:
+        info = self._info(name, f"shape {_shown(shape)}")
+        if info.shape != shape:
+            raise self._error(name, f"shape {_shown(shape)}", _shown(info.shape))
+        return info
+
+    def _info(self, name: str, expected: str) -> TensorInfo:
+        if name not in self._file.tensors:
+            raise self._error(name, expected, "no such tensor")
+        self._asked.add(name)
+        return self._file.tensors[name]
+
+    def _error(self, name: str, expected: str, found: str) -> InvalidGguf:
+        return InvalidGguf(self._file.path, f"tensor {name}: expected {expected}, found {found}")
+
+
+def _shown(shape: tuple[int, ...]) -> str:
+    return "[" + ", ".join(map(str, shape)) + "]"
