@@ -7,7 +7,7 @@ compiles, and numba is not imported.
 import functools
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum
 
 
@@ -28,6 +28,7 @@ class InstructionSet:
         architecture: the processor family.
         features: the LLVM features that a target must have.
         int8_dot: the emitter of int8 dot products, a key of `dot.DOTS`.
+        lookup: the emitter of table lookups, a key of `lookup.LOOKUPS`.
         unsigned_weights: the dot product takes weights of 0..255 as they are. Otherwise it takes -128..127.
         has_fma: float32 multiply-add with one rounding is an instruction.
         has_half: float16 conversions are instructions.
@@ -38,6 +39,7 @@ class InstructionSet:
     architecture: Architecture
     features: frozenset[str]
     int8_dot: str
+    lookup: str
     unsigned_weights: bool
     has_fma: bool = True
     has_half: bool = True
@@ -50,14 +52,17 @@ _AVX512 = _AVX2 | {"avx512f", "avx512bw", "avx512dq", "avx512vl"}
 INSTRUCTION_SETS: Mapping[str, InstructionSet] = {
     entry.name: entry
     for entry in (
-        InstructionSet("avx512_vnni", Architecture.X86, _AVX512 | {"avx512vnni"}, "vpdpbusd_512", True),
-        InstructionSet("avx_vnni", Architecture.X86, _AVX2 | {"avxvnni"}, "vpdpbusd_256", True),
-        InstructionSet("avx2", Architecture.X86, _AVX2, "pmaddubsw", False),
+        InstructionSet(
+            "avx512_vnni", Architecture.X86, _AVX512 | {"avx512vnni"}, "vpdpbusd_512", "pshufb_512", True
+        ),
+        InstructionSet("avx_vnni", Architecture.X86, _AVX2 | {"avxvnni"}, "vpdpbusd_256", "pshufb_256", True),
+        InstructionSet("avx2", Architecture.X86, _AVX2, "pmaddubsw", "pshufb_256", False),
         InstructionSet(
             "neon_dotprod",
             Architecture.ARM,
             frozenset({"neon", "dotprod"}),
             "sdot",
+            "tbl",
             False,
             verified=False,
         ),
@@ -66,6 +71,7 @@ INSTRUCTION_SETS: Mapping[str, InstructionSet] = {
             Architecture.OTHER,
             frozenset(),
             "shifts",
+            "selects",
             False,
             has_fma=False,
             has_half=False,
@@ -110,12 +116,9 @@ def choose(features: frozenset[str], architecture: Architecture) -> InstructionS
         if entry.architecture is architecture and entry.features <= features:
             return entry
     portable = INSTRUCTION_SETS["portable"]
-    return InstructionSet(
-        portable.name,
-        architecture,
-        portable.features,
-        portable.int8_dot,
-        portable.unsigned_weights,
+    return replace(
+        portable,
+        architecture=architecture,
         has_fma="fma" in features or architecture is Architecture.ARM,
         has_half="f16c" in features or architecture is Architecture.ARM,
     )

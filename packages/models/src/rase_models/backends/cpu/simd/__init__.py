@@ -5,7 +5,7 @@ reductions have one order, so results are the same bits everywhere. All of these
 functions only.
 
     compiled, OPTIONS               decorate a helper; the options for cfunc and njit
-    operation, Code                 make an operation out of emitted LLVM IR (`Code` is in `simd.code`)
+    operation, Code                 make an operation out of emitted LLVM IR (`Code` is in `emission.code`)
     f32x16, i32x16, f32, i32, i64, void   numba types
 
     load_i64 load_i32 load_u64 load_u32 load_u16 load_u8 load_i8      (address) -> int64, or int32

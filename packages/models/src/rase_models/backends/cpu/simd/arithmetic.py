@@ -1,8 +1,8 @@
 """Arithmetic on 16 lanes, with one rounding an operation, and reductions in one fixed order."""
 
-from rase_models.backends.cpu.simd.code import Code
+from rase_models.backends.cpu.emission.code import Code
+from rase_models.backends.cpu.emission.types import F32, F32X16, I32, I32X16, LANES, Value, constant
 from rase_models.backends.cpu.simd.operation import f32, f32x16, i32, i32x16, i64, operation
-from rase_models.backends.cpu.simd.types import F32, F32X16, I32, I32X16, LANES, Value, constant
 
 
 @operation(f32x16, f32)

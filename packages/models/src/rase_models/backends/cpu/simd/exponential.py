@@ -1,9 +1,10 @@
 """The exponential and what is made of it: the same bits on every instruction set and operating system."""
 
 from llvmlite import ir
-from rase_models.backends.cpu.simd.code import ROUNDING_MAGIC, Code
+
+from rase_models.backends.cpu.emission.code import ROUNDING_MAGIC, Code
+from rase_models.backends.cpu.emission.types import I32, Value, constant, retype
 from rase_models.backends.cpu.simd.operation import f32, f32x16, operation
-from rase_models.backends.cpu.simd.types import I32, Value, constant, retype
 
 _LOG2_E = 1.4426950408889634
 _LN2_HIGH = 0.693359375  # 355 / 512, so that n times it is exact

@@ -1,8 +1,19 @@
 """Loads and stores at raw addresses (int64). Alignment is the element's; vectors may lie anywhere."""
 
-from rase_models.backends.cpu.simd.code import Code
+from rase_models.backends.cpu.emission.code import Code
+from rase_models.backends.cpu.emission.types import (
+    F32,
+    F32X16,
+    I8,
+    I8X16,
+    I16,
+    I16X16,
+    I32,
+    I32X16,
+    I64,
+    Value,
+)
 from rase_models.backends.cpu.simd.operation import f32, f32x16, i32, i32x16, i64, operation, void
-from rase_models.backends.cpu.simd.types import F32, F32X16, I8, I8X16, I16, I16X16, I32, I32X16, I64, Value
 
 
 @operation(i64, i64)

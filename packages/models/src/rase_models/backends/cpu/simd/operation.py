@@ -8,9 +8,10 @@ from llvmlite import ir
 from numba import njit, types
 from numba.core.datamodel.models import PrimitiveModel
 from numba.extending import intrinsic, register_model
+
+from rase_models.backends.cpu.emission.code import Code
+from rase_models.backends.cpu.emission.types import F32X16, I32X16, Value
 from rase_models.backends.cpu.instruction_set import instruction_set
-from rase_models.backends.cpu.simd.code import Code
-from rase_models.backends.cpu.simd.types import F32X16, I32X16, Value
 
 OPTIONS: dict[str, Any] = {"nogil": True, "error_model": "numpy", "boundscheck": False, "fastmath": False}
 """The options of every compiled function: no bounds checks, no exceptions, floats exactly as written."""

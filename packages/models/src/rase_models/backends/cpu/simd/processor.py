@@ -1,10 +1,11 @@
 """Atomics, waiting, counters, and calling a kernel by its address."""
 
 from llvmlite import ir
+
+from rase_models.backends.cpu.emission.code import Code
+from rase_models.backends.cpu.emission.types import I32, I64, VOID, Value, constant
 from rase_models.backends.cpu.instruction_set import Architecture
-from rase_models.backends.cpu.simd.code import Code
 from rase_models.backends.cpu.simd.operation import i64, operation, void
-from rase_models.backends.cpu.simd.types import I32, I64, VOID, Value, constant
 
 _ARM_YIELD = 1
 

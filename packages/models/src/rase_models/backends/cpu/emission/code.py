@@ -8,8 +8,8 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 
 from llvmlite import ir
-from rase_models.backends.cpu.instruction_set import InstructionSet
-from rase_models.backends.cpu.simd.types import (
+
+from rase_models.backends.cpu.emission.types import (
     F32,
     F64,
     I8,
@@ -22,6 +22,7 @@ from rase_models.backends.cpu.simd.types import (
     constant,
     retype,
 )
+from rase_models.backends.cpu.instruction_set import InstructionSet
 
 ROUNDING_MAGIC = 12582912.0
 """1.5 * 2**23: adding it to |x| < 2**22 leaves x rounded half to even in the low bits."""
@@ -101,6 +102,19 @@ class Code:
         """Pick lanes out of two vectors."""
         return self.builder.shuffle_vector(first, second, constant(ir.VectorType(I32, len(lanes)), lanes))
 
+    def part(self, vector: Value, width: int, index: int) -> Value:
+        """Return lanes `index * width` to `(index + 1) * width`."""
+        return self.shuffle(vector, vector, range(index * width, (index + 1) * width))
+
+    def join(self, parts: Sequence[Value]) -> Value:
+        """Put vectors, a power of two of them, one after the other."""
+        while len(parts) > 1:
+            lanes = range(2 * parts[0].type.count)
+            parts = [
+                self.shuffle(low, high, lanes) for low, high in zip(parts[::2], parts[1::2], strict=True)
+            ]
+        return parts[0]
+
     def lane(self, vector: Value, index: int) -> Value:
         """Return one lane."""
         return self.builder.extract_element(vector, constant(I32, index))
@@ -167,13 +181,13 @@ class Code:
 
     def half_to_float(self, x: Value) -> Value:
         """Convert float16 bits (int16) to float32, exactly."""
-        from rase_models.backends.cpu.simd import half
+        from rase_models.backends.cpu.emission import half
 
         return half.to_float(self, x)
 
     def float_to_half(self, x: Value) -> Value:
         """Round float32 half to even to float16 bits (int16)."""
-        from rase_models.backends.cpu.simd import half
+        from rase_models.backends.cpu.emission import half
 
         return half.from_float(self, x)
 

@@ -24,6 +24,11 @@ I8X64 = ir.VectorType(I8, 64)
 I16X32 = ir.VectorType(I16, 32)
 
 
+def vector(element: ir.Type, lanes: int) -> ir.Type:
+    """Return the type of a vector."""
+    return ir.VectorType(element, lanes)
+
+
 def constant(type_: ir.Type, value: float | Sequence[float]) -> ir.Constant:
     """Make a constant; one value given for a vector fills all lanes."""
     if isinstance(type_, ir.VectorType) and not isinstance(value, Sequence):

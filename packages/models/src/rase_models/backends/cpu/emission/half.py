@@ -6,10 +6,11 @@ LLVM would call a library function that may not be linked.
 from typing import TYPE_CHECKING
 
 from llvmlite import ir
-from rase_models.backends.cpu.simd.types import F16, F32, I16, I32, Value, constant, retype
+
+from rase_models.backends.cpu.emission.types import F16, F32, I16, I32, Value, constant, retype
 
 if TYPE_CHECKING:
-    from rase_models.backends.cpu.simd.code import Code
+    from rase_models.backends.cpu.emission.code import Code
 
 _INFINITY = 0x7F800000
 _HALF_OVERFLOW = 0x477FF000  # 65520, the least value that rounds to infinity

@@ -1,0 +1,88 @@
+"""Dot products of 8-bit integers, 4 a lane: the one place where instruction sets differ.
+
+Every function adds to 16 int32 lanes the exact sums of 4 products each, so all of them give the same bits. Weights
+are <64 x i8>: 0..255 where the instruction set has `unsigned_weights`, else -128..127; activations -127..127.
+"""
+
+from collections.abc import Callable, Mapping
+
+from rase_models.backends.cpu.emission.code import Code
+from rase_models.backends.cpu.emission.types import I1, I16, Value, constant, vector
+
+Dot = Callable[[Code, Value, Value, Value, bool], Value]
+
+
+def dot(code: Code, total: Value, weights: Value, activations: Value, signed: bool) -> Value:
+    """Return `total` (i32x16) plus the dot products of each lane's 4 weights and 4 activations.
+
+    Weights that are not `signed` lie within 0..127, or within 0..255 with `unsigned_weights`.
+    """
+    return DOTS[code.instruction_set.int8_dot](code, total, weights, activations, signed)
+
+
+def _vpdpbusd(bits: int) -> Dot:
+    def emit(code: Code, total: Value, weights: Value, activations: Value, signed: bool) -> Value:
+        # LLVM changed the operands to bytes in version 22 and upgrades this older form.
+        operands = [code.builder.bitcast(operand, total.type) for operand in (weights, activations)]
+        return code.call(f"llvm.x86.avx512.vpdpbusd.{bits}", total.type, [total, *operands])
+
+    return emit
+
+
+def _in_parts(width: int, part_dot: Dot) -> Dot:
+    """Make a dot product of 16 lanes out of one of `width` lanes."""
+
+    def whole(code: Code, total: Value, weights: Value, activations: Value, signed: bool) -> Value:
+        parts = [
+            part_dot(
+                code,
+                code.part(total, width, index),
+                code.part(weights, 4 * width, index),
+                code.part(activations, 4 * width, index),
+                signed,
+            )
+            for index in range(total.type.count // width)
+        ]
+        return code.join(parts)
+
+    return whole
+
+
+def _pmaddubsw(code: Code, total: Value, weights: Value, activations: Value, signed: bool) -> Value:
+    """Multiply |w| by x with the sign of w: two products of at most 128 * 127 cannot overflow int16."""
+    shorts = vector(I16, 16)
+    if signed:
+        activations = code.call("llvm.x86.avx2.psign.b", weights.type, [activations, weights])
+        weights = code.call("llvm.abs.v32i8", weights.type, [weights, constant(I1, 0)])
+    pairs = code.call("llvm.x86.avx2.pmadd.ub.sw", shorts, [weights, activations])
+    sums = code.call("llvm.x86.avx2.pmadd.wd", total.type, [pairs, constant(shorts, 1)])
+    return code.builder.add(total, sums)
+
+
+def _sdot(code: Code, total: Value, weights: Value, activations: Value, signed: bool) -> Value:
+    return code.call("llvm.aarch64.neon.sdot.v4i32.v16i8", total.type, [total, weights, activations])
+
+
+def _shifts(code: Code, total: Value, weights: Value, activations: Value, signed: bool) -> Value:
+    """Multiply the odd and the even bytes as int16, where products of 128 * 127 fit."""
+    b = code.builder
+    shorts, ints = vector(I16, 2 * total.type.count), total.type
+    eight, sixteen = constant(shorts, 8), constant(ints, 16)
+    w, x = b.bitcast(weights, shorts), b.bitcast(activations, shorts)
+    for products in (
+        b.mul(b.ashr(w, eight), b.ashr(x, eight)),
+        b.mul(b.ashr(b.shl(w, eight), eight), b.ashr(b.shl(x, eight), eight)),
+    ):
+        pair = b.bitcast(products, ints)
+        total = b.add(total, b.add(b.ashr(pair, sixteen), b.ashr(b.shl(pair, sixteen), sixteen)))
+    return total
+
+
+DOTS: Mapping[str, Dot] = {
+    "vpdpbusd_512": _vpdpbusd(512),
+    "vpdpbusd_256": _in_parts(8, _vpdpbusd(256)),
+    "pmaddubsw": _in_parts(8, _pmaddubsw),
+    "sdot": _in_parts(4, _sdot),
+    "shifts": _shifts,
+}
+"""Emitters by `InstructionSet.int8_dot`."""
