@@ -66,9 +66,12 @@ class Cursor:
         """Read a string; bytes that are not UTF-8 become lone surrogates (`surrogateescape`)."""
         return self.take(self.length(f"the length of {what}"), what).decode("utf-8", "surrogateescape")
 
-    def name(self, what: str) -> str:
-        """Read a string that must be UTF-8."""
-        value = self.take(self.length(f"the length of {what}"), what)
+    def name(self, limit: int, what: str) -> str:
+        """Read a string of at most `limit` bytes that must be UTF-8."""
+        length = self.length(f"the length of {what}")
+        if length > limit:
+            raise self.error(f"{what} has {length} bytes, at most {limit} are allowed")
+        value = self.take(length, what)
         try:
             return value.decode("utf-8")
         except UnicodeDecodeError:

@@ -56,7 +56,7 @@ class GgufFile(TypedMetadata):
         """Return the bytes of one tensor, uint8 [nbytes]; InvalidGguf when the file has no such tensor."""
         info = self.tensors.get(name)
         if info is None:
-            raise InvalidGguf(self.path, f"tensor {name} is missing")
+            raise InvalidGguf(self.path, f"tensor {name!r} is missing")
         with _open(self.parts[info.part]) as file:
             file.seek(info.offset)
             return _read_tensor(self.parts[info.part], file, info, _ignore)

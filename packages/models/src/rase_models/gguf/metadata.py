@@ -72,12 +72,12 @@ class TypedMetadata:
     ) -> D:
         if key not in self.metadata:
             if default is REQUIRED:
-                raise InvalidGguf(self.path, f"metadata {key}: expected {expected}, but the key is missing")
+                raise InvalidGguf(self.path, f"metadata {key!r}: expected {expected}, but the key is missing")
             return cast(D, default)
         value = convert(self.metadata[key])
         if value is None:
             found = describe_value(self.metadata[key])
-            raise InvalidGguf(self.path, f"metadata {key}: expected {expected}, found {found}")
+            raise InvalidGguf(self.path, f"metadata {key!r}: expected {expected}, found {found}")
         return value
 
 

@@ -36,11 +36,11 @@ def check_split(paths: Sequence[Path], headers: Sequence[Header]) -> None:
         count = _count(header.metadata)
         if count != len(paths):
             raise InvalidGguf(
-                path, f"metadata split.count: the model has {count} parts, its file name says {len(paths)}"
+                path, f"metadata 'split.count': the model has {count} parts, its file name says {len(paths)}"
             )
         if count > 1 and header.metadata.get("split.no") != number:
             found = header.metadata.get("split.no", "missing")
-            raise InvalidGguf(path, f"metadata split.no: expected {number}, found {found}")
+            raise InvalidGguf(path, f"metadata 'split.no': expected {number}, found {found}")
 
 
 def join_tensors(paths: Sequence[Path], headers: Sequence[Header]) -> dict[str, TensorInfo]:
@@ -49,11 +49,11 @@ def join_tensors(paths: Sequence[Path], headers: Sequence[Header]) -> dict[str, 
     for path, header in zip(paths, headers, strict=True):
         for tensor in sorted(header.tensors, key=lambda tensor: tensor.offset):
             if tensor.name in tensors:
-                raise InvalidGguf(path, f"tensor {tensor.name} is in an earlier part too")
+                raise InvalidGguf(path, f"tensor {tensor.name!r} is in an earlier part too")
             tensors[tensor.name] = tensor
     expected = headers[0].metadata.get("split.tensors.count", len(tensors))
     if len(paths) > 1 and expected != len(tensors):
-        raise InvalidGguf(paths[0], f"metadata split.tensors.count is {expected}, found {len(tensors)}")
+        raise InvalidGguf(paths[0], f"metadata 'split.tensors.count' is {expected}, found {len(tensors)}")
     return tensors
 
 

@@ -16,6 +16,8 @@ from rase_models.gguf.types import TYPE_LAYOUTS, GgmlType, ValueType
 MAGIC = b"GGUF"
 VERSIONS = (2, 3)
 MAX_DIMENSIONS = 4
+MAX_KEY = 65535
+MAX_TENSOR_NAME = 256
 DEFAULT_ALIGNMENT = 32
 
 _SMALLEST_ENTRY = 8 + 4 + 1  # of the metadata: a length, a type and one byte
@@ -81,10 +83,10 @@ def _read_version(path: Path, cursor: Cursor) -> int:
 def _read_metadata(cursor: Cursor, count: int) -> dict[str, MetadataValue]:
     metadata: dict[str, MetadataValue] = {}
     for index in range(count):
-        key = cursor.name(f"the key of metadata entry {index}")
+        key = cursor.name(MAX_KEY, f"the key of metadata entry {index}")
         if key in metadata:
-            raise cursor.error(f"metadata {key}: the key occurs twice")
-        metadata[key] = _read_value(cursor, f"metadata {key}")
+            raise cursor.error(f"metadata {key!r}: the key occurs twice")
+        metadata[key] = _read_value(cursor, f"metadata {key!r}")
     return metadata
 
 
@@ -131,33 +133,33 @@ def _alignment(path: Path, metadata: Mapping[str, MetadataValue]) -> int:
     if isinstance(value, int) and 8 <= value <= 1 << 20 and value & (value - 1) == 0:
         return value
     found = describe_value(value)
-    raise InvalidGguf(path, f"metadata general.alignment: expected a power of two from 8, found {found}")
+    raise InvalidGguf(path, f"metadata 'general.alignment': expected a power of two from 8, found {found}")
 
 
 def _read_tensor(cursor: Cursor, part: int) -> TensorInfo:
     """Read one entry of the table; its offset is still relative to the tensors' bytes."""
-    name = cursor.name("a tensor's name")
-    dimensions = cursor.number(f"the dimensions of tensor {name}")
+    name = cursor.name(MAX_TENSOR_NAME, "a tensor's name")
+    dimensions = cursor.number(f"the dimensions of tensor {name!r}")
     if not 1 <= dimensions <= MAX_DIMENSIONS:
-        raise cursor.error(f"tensor {name}: {dimensions} dimensions, expected 1 to {MAX_DIMENSIONS}")
-    sizes = [cursor.length(f"the shape of tensor {name}") for _ in range(dimensions)]
-    number = cursor.number(f"the type of tensor {name}")
+        raise cursor.error(f"tensor {name!r}: {dimensions} dimensions, expected 1 to {MAX_DIMENSIONS}")
+    sizes = [cursor.length(f"the shape of tensor {name!r}") for _ in range(dimensions)]
+    number = cursor.number(f"the type of tensor {name!r}")
     try:
         kind = GgmlType(number)
     except ValueError:
-        raise cursor.error(f"tensor {name}: unknown type {number}") from None
+        raise cursor.error(f"tensor {name!r}: unknown type {number}") from None
     nbytes = _tensor_bytes(cursor, name, kind, sizes)
-    offset = cursor.length(f"the offset of tensor {name}")
+    offset = cursor.length(f"the offset of tensor {name!r}")
     return TensorInfo(name, kind, tuple(reversed(sizes)), offset, nbytes, part)
 
 
 def _tensor_bytes(cursor: Cursor, name: str, kind: GgmlType, sizes: list[int]) -> int:
     block_size, type_size = TYPE_LAYOUTS[kind]
     if 0 in sizes:
-        raise cursor.error(f"tensor {name}: a dimension is 0")
+        raise cursor.error(f"tensor {name!r}: a dimension is 0")
     if sizes[0] % block_size:
         raise cursor.error(
-            f"tensor {name}: rows of {sizes[0]} are no whole {kind.name} blocks of {block_size}"
+            f"tensor {name!r}: rows of {sizes[0]} are no whole {kind.name} blocks of {block_size}"
         )
     elements = 1
     for size in sizes:
@@ -168,10 +170,12 @@ def _tensor_bytes(cursor: Cursor, name: str, kind: GgmlType, sizes: list[int]) -
 def _place(path: Path, tensor: TensorInfo, start: int, alignment: int, size: int) -> TensorInfo:
     """Make the offset absolute, after checking that the tensor lies within the file."""
     if tensor.offset % alignment:
-        raise InvalidGguf(path, f"tensor {tensor.name}: offset {tensor.offset} is no multiple of {alignment}")
+        raise InvalidGguf(
+            path, f"tensor {tensor.name!r}: offset {tensor.offset} is no multiple of {alignment}"
+        )
     offset = start + tensor.offset
     if offset + tensor.nbytes > size:
-        what = f"tensor {tensor.name} of {tensor.nbytes} bytes ends after the file's {size} bytes"
+        what = f"tensor {tensor.name!r} of {tensor.nbytes} bytes ends after the file's {size} bytes"
         raise InvalidGguf(path, what, offset=offset)
     return TensorInfo(tensor.name, tensor.type, tensor.shape, offset, tensor.nbytes, tensor.part)
 
@@ -181,8 +185,10 @@ def _check_apart(path: Path, tensors: tuple[TensorInfo, ...]) -> None:
     last: TensorInfo | None = None
     for tensor in sorted(tensors, key=lambda tensor: tensor.offset):
         if tensor.name in names:
-            raise InvalidGguf(path, f"tensor {tensor.name} occurs twice", offset=tensor.offset)
+            raise InvalidGguf(path, f"tensor {tensor.name!r} occurs twice", offset=tensor.offset)
         if last is not None and last.offset + last.nbytes > tensor.offset:
-            raise InvalidGguf(path, f"tensors {last.name} and {tensor.name} overlap", offset=tensor.offset)
+            raise InvalidGguf(
+                path, f"tensors {last.name!r} and {tensor.name!r} overlap", offset=tensor.offset
+            )
         names.add(tensor.name)
         last = tensor
