@@ -1,0 +1,52 @@
+"""The KV cache of the reference backend: float32 blocks of positions."""
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rase_models.backends.base import BLOCK_TOKENS
+from rase_models.program import KvLayer
+
+Floats = NDArray[np.float32]
+Ints = NDArray[np.int32]
+
+
+class LayerCache:
+    """The keys and values of one attention layer, float32 [blocks, BLOCK_TOKENS, heads, length]."""
+
+    def __init__(self, layer: KvLayer) -> None:
+        self.keys = np.zeros((0, BLOCK_TOKENS, layer.head_count_kv, layer.key_length), np.float32)
+        self.values = np.zeros((0, BLOCK_TOKENS, layer.head_count_kv, layer.value_length), np.float32)
+
+    def reserve(self, blocks: int) -> None:
+        """Grow to at least so many blocks."""
+        more = blocks - len(self.keys)
+        if more > 0:
+            self.keys = np.concatenate([self.keys, np.zeros((more, *self.keys.shape[1:]), np.float32)])
+            self.values = np.concatenate([self.values, np.zeros((more, *self.values.shape[1:]), np.float32)])
+
+    def copy_block(self, source: int, target: int) -> None:
+        """Copy a block."""
+        self.keys[target] = self.keys[source]
+        self.values[target] = self.values[source]
+
+    def write(self, table: Ints, positions: Ints, keys: Floats, values: Floats) -> None:
+        """Store rows of keys and values at positions of the sequence with this block table."""
+        blocks, slots = table[positions // BLOCK_TOKENS], positions % BLOCK_TOKENS
+        self.keys[blocks, slots] = keys.reshape(len(positions), *self.keys.shape[2:])
+        self.values[blocks, slots] = values.reshape(len(positions), *self.values.shape[2:])
+
+    def read(self, table: Ints, length: int) -> tuple[Floats, Floats]:
+        """Return the keys and values of positions 0 to length - 1, float32 [length, heads, ...]."""
+        blocks = table[: -(-length // BLOCK_TOKENS)]
+        keys, values = self.keys[blocks], self.values[blocks]
+        return (
+            keys.reshape(-1, *keys.shape[2:])[:length],
+            values.reshape(-1, *values.shape[2:])[:length],
+        )
+
+
+def layer_caches(layers: Sequence[KvLayer]) -> tuple[LayerCache, ...]:
+    """Return an empty cache for each layer."""
+    return tuple(map(LayerCache, layers))

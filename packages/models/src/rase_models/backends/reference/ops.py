@@ -1,0 +1,192 @@
+"""What each op means: one function per op, from the buffers of a run to the buffers of a run."""
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from types import MappingProxyType
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rase_models.backends.base import Rows
+from rase_models.backends.reference.cache import LayerCache
+from rase_models.program import (
+    Activation,
+    Add,
+    Attention,
+    Embed,
+    GatedActivation,
+    Linear,
+    MoeFfn,
+    Op,
+    RmsNorm,
+    Rope,
+    RopePairing,
+    Rotate,
+    SelectOutputs,
+)
+
+Floats = NDArray[np.float32]
+
+
+@dataclass(slots=True)
+class Run:
+    """A run of a Program: its rows, weights, caches, and the buffers so far, float32 [rows, width]."""
+
+    rows: Rows
+    weights: Mapping[str, Floats]
+    caches: tuple[LayerCache, ...]
+    buffers: dict[str, Floats] = field(default_factory=dict)
+
+
+def embed(op: Embed, run: Run) -> None:
+    run.buffers[op.out] = run.weights[op.weight][run.rows.tokens] * op.scale
+
+
+def rms_norm(op: RmsNorm, run: Run) -> None:
+    x = run.buffers[op.x]
+    parts = x.reshape(len(x), op.heads, -1)
+    mean_square = np.mean(np.square(parts), axis=-1, keepdims=True)
+    normed = parts / np.sqrt(mean_square + op.eps) * run.weights[op.weight]
+    run.buffers[op.out] = normed.reshape(x.shape)
+
+
+def linear(op: Linear, run: Run) -> None:
+    out = run.buffers[op.x] @ run.weights[op.weight].T * op.scale
+    if op.bias is not None:
+        out += run.weights[op.bias] * op.bias_scale
+    run.buffers[op.out] = out
+
+
+def rotate(op: Rotate, run: Run) -> None:
+    x = run.buffers[op.x]
+    heads = x.reshape(len(x), op.heads, -1).copy()
+    first, second = _pairs(op.rope)
+    angles = run.rows.positions[:, None, None] * np.array(op.rope.frequencies)  # float64 [rows, 1, pairs]
+    cosine = (np.cos(angles) * op.rope.magnitude).astype(np.float32)
+    sine = (np.sin(angles) * op.rope.magnitude).astype(np.float32)
+    a, b = heads[..., first], heads[..., second]
+    heads[..., first], heads[..., second] = a * cosine - b * sine, a * sine + b * cosine
+    run.buffers[op.x] = heads.reshape(x.shape)
+
+
+def _pairs(rope: Rope) -> tuple[slice, slice]:
+    """Return the elements of a head that are first and second of a pair."""
+    half, end = rope.dimensions // 2, rope.dimensions
+    if rope.pairing is RopePairing.ADJACENT:
+        return slice(0, end, 2), slice(1, end, 2)
+    return slice(0, half), slice(half, end)
+
+
+def attention(op: Attention, run: Run) -> None:
+    cache, rows = run.caches[op.layer], run.rows
+    q = run.buffers[op.q].reshape(-1, op.head_count, op.key_length)
+    out = np.empty((len(q), op.head_count, op.value_length), np.float32)
+    for sequence in np.unique(rows.sequences):
+        own = np.flatnonzero(rows.sequences == sequence)
+        table, positions = rows.block_tables[sequence], rows.positions[own]
+        cache.write(table, positions, run.buffers[op.k][own], run.buffers[op.v][own])
+        keys, values = cache.read(table, int(positions[-1]) + 1)
+        out[own] = _attend(op, q[own], positions, keys, values)
+    run.buffers[op.out] = out.reshape(len(q), -1)
+
+
+def _attend(op: Attention, q: Floats, positions: NDArray[np.int32], keys: Floats, values: Floats) -> Floats:
+    """Return float32 [rows, head_count, value_length] for the rows of one sequence."""
+    group = op.head_count // op.head_count_kv
+    keys, values = np.repeat(keys, group, axis=1), np.repeat(values, group, axis=1)
+    scores = np.einsum("rhd,phd->hrp", q, keys, optimize=True) * op.scale
+    distance = positions[:, None] - np.arange(len(keys))
+    visible = (distance >= 0) & (distance < (op.window or len(keys)))
+    weights = softmax(np.where(visible, scores, -np.inf))
+    out: Floats = np.einsum("hrp,phd->rhd", weights, values, optimize=True)
+    return out
+
+
+def gated_activation(op: GatedActivation, run: Run) -> None:
+    run.buffers[op.out] = ACTIVATIONS[op.activation](run.buffers[op.gate]) * run.buffers[op.up]
+
+
+def add(op: Add, run: Run) -> None:
+    run.buffers[op.out] = run.buffers[op.x] + run.buffers[op.y]
+
+
+def moe_ffn(op: MoeFfn, run: Run) -> None:
+    x = run.buffers[op.x]
+    shares = _expert_shares(op, x @ run.weights[op.router].T)
+    out = np.zeros_like(x)
+    for expert in range(op.experts):
+        rows = np.flatnonzero(shares[:, expert])
+        out[rows] += shares[rows, expert, None] * _expert(op, run, expert, x[rows])
+    run.buffers[op.out] = out
+
+
+def _expert_shares(op: MoeFfn, logits: Floats) -> Floats:
+    """Return the weight of each expert for each row, 0 for those not chosen, float32 [rows, experts]."""
+    shares = softmax(logits)
+    chosen = np.argsort(-shares, axis=1, kind="stable")[:, : op.experts_used]
+    kept = np.zeros_like(shares)
+    np.put_along_axis(kept, chosen, np.take_along_axis(shares, chosen, axis=1), axis=1)
+    if op.normalise:
+        kept /= kept.sum(axis=1, keepdims=True)
+    return kept * op.scale
+
+
+def _expert(op: MoeFfn, run: Run, expert: int, x: Floats) -> Floats:
+    gate = _expert_linear(run.weights[op.gate], op.gate_scales, expert, x)
+    up = _expert_linear(run.weights[op.up], op.up_scales, expert, x)
+    return _expert_linear(run.weights[op.down], op.down_scales, expert, ACTIVATIONS[op.activation](gate) * up)
+
+
+def _expert_linear(weight: Floats, scales: tuple[float, ...], expert: int, x: Floats) -> Floats:
+    out: Floats = x @ weight[expert].T
+    return out * scales[expert] if scales else out
+
+
+def select_outputs(op: SelectOutputs, run: Run) -> None:
+    run.buffers[op.out] = run.buffers[op.x][run.rows.outputs]
+
+
+def softmax(x: Floats) -> Floats:
+    """Return exp(x) / sum(exp(x)) along the last axis."""
+    exponentials = np.exp(x - x.max(axis=-1, keepdims=True))
+    shares: Floats = exponentials / exponentials.sum(axis=-1, keepdims=True)
+    return shares
+
+
+def silu(x: Floats) -> Floats:
+    """Return x / (1 + exp(-x)), which is 0 where the exponential overflows."""
+    with np.errstate(over="ignore"):
+        out: Floats = x / (1.0 + np.exp(-x))
+    return out
+
+
+def gelu_tanh(x: Floats) -> Floats:
+    """Return the approximation of GELU by a hyperbolic tangent."""
+    inner = math.sqrt(2 / math.pi) * (x + 0.044715 * x * x * x)
+    out: Floats = 0.5 * x * (1.0 + np.tanh(inner))
+    return out
+
+
+ACTIVATIONS: Mapping[Activation, Callable[[Floats], Floats]] = MappingProxyType(
+    {Activation.SILU: silu, Activation.GELU_TANH: gelu_tanh}
+)
+
+_OPS: Mapping[type[Op], Callable[..., None]] = MappingProxyType(
+    {
+        Add: add,
+        Attention: attention,
+        Embed: embed,
+        GatedActivation: gated_activation,
+        Linear: linear,
+        MoeFfn: moe_ffn,
+        RmsNorm: rms_norm,
+        Rotate: rotate,
+        SelectOutputs: select_outputs,
+    }
+)
+
+
+def execute(op: Op, run: Run) -> None:
+    """Execute one op on the buffers of a run."""
+    _OPS[type(op)](op, run)

@@ -1,0 +1,65 @@
+"""Run Programs in numpy, with float32 copies of the weights."""
+
+from collections.abc import Iterator, Mapping
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rase_models.backends.base import Rows
+from rase_models.backends.reference.cache import layer_caches
+from rase_models.backends.reference.ops import Run, execute
+from rase_models.gguf import Weight
+from rase_models.gguf.quants import dequantize
+from rase_models.program import Program
+
+Floats = NDArray[np.float32]
+
+
+class ReferenceRunner:
+    """A Program with its weights in numpy arrays."""
+
+    max_rows = 512
+
+    def __init__(self, program: Program, weights: Mapping[str, Floats]) -> None:
+        self._program = program
+        self._weights = dict(weights)
+        self._caches = layer_caches(program.kv_layers)
+
+    def reserve(self, blocks: int) -> None:
+        """Make room for at least so many KV blocks."""
+        for cache in self._caches:
+            cache.reserve(blocks)
+
+    def copy_block(self, source: int, target: int) -> None:
+        """Copy a KV block, all layers."""
+        for cache in self._caches:
+            cache.copy_block(source, target)
+
+    def run(self, rows: Rows) -> Floats:
+        """Compute float32 [outputs, vocab_size]; writes keys and values of all rows into the cache."""
+        run = Run(rows, self._weights, self._caches)
+        with np.errstate(all="ignore"):  # damaged weights give NaN, which whoever reads the logits reports
+            for op in self._program.ops:
+                execute(op, run)
+        return run.buffers["logits"]
+
+    def close(self) -> None:
+        """Free the memory."""
+        self._weights.clear()
+        self._caches = ()
+
+
+class ReferenceBackend:
+    """Runs anywhere, slowly; the other backends are tested against it."""
+
+    name = "reference"
+
+    def load(
+        self, program: Program, weights: Iterator[Weight], threads: int | None = None
+    ) -> ReferenceRunner:
+        """Dequantise the weights that the program names; the number of threads is numpy's own affair."""
+        kept = {}
+        for weight in weights:
+            if weight.info.name in program.tensors:
+                kept[weight.info.name] = dequantize(weight.info.type, weight.data, weight.info.shape)
+        return ReferenceRunner(program, kept)

@@ -1,0 +1,189 @@
+"""Decoders over any backend: a Program's runner with a paged KV cache and the contracts of the core."""
+
+from collections.abc import Callable, Mapping, Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+from rase_core.decoder import Batch, Logits
+from rase_core.errors import BackendFailure, Cancelled, ContextOverflow, InvalidGenerationConfig
+
+from rase_models.backends.base import Runner
+from rase_models.kv_cache import KvCache
+from rase_models.program import Program
+from rase_models.step import Span, Step, counts_of
+
+TokenIds = Sequence[int] | NDArray[np.integer]
+Cancel = Callable[[], bool]
+
+
+class ProgramDecoder:
+    """A loaded model: a TokenDecoder and a BatchDecoder in one, over the same KV cache.
+
+    Not thread-safe. The single sequence of `prefill` and `decode` does not disturb those of `new_sequence`.
+    Token ids outside the vocabulary are InvalidGenerationConfig, more tokens than the context are
+    ContextOverflow; whatever is refused leaves the decoder as it was.
+    """
+
+    def __init__(
+        self,
+        program: Program,
+        runner: Runner,
+        eos_tokens: frozenset[int],
+        context_length: int | None = None,
+    ) -> None:
+        self._runner = runner
+        self._vocab_size = program.vocab_size
+        self._context_length = context_length or program.context_length
+        self._eos_tokens = eos_tokens
+        self._cache = KvCache(runner.reserve, runner.copy_block)
+        self._own_sequence = self._cache.open()
+
+    @property
+    def eos_tokens(self) -> frozenset[int]:
+        """Every token that ends a generation."""
+        return self._eos_tokens
+
+    @property
+    def context_length(self) -> int:
+        """The most tokens that one sequence may have."""
+        return self._context_length
+
+    @property
+    def vocab_size(self) -> int:
+        """The length of a row of logits."""
+        return self._vocab_size
+
+    @property
+    def blocks_used(self) -> int:
+        """How many blocks of the KV cache hold tokens."""
+        return self._cache.blocks_used
+
+    def prefill(self, tokens: TokenIds, cancelled: Cancel | None = None) -> Logits:
+        """Start over with this prompt; return the logits after its last token, float32 [vocab].
+
+        `cancelled` is asked between chunks of the prompt; when it says so, Cancelled is raised and the
+        sequence is empty.
+        """
+        prompt = self._checked_tokens(tokens, "prompt")
+        if not len(prompt):
+            raise InvalidGenerationConfig("prompt", [], "at least one token")
+        self._check_fits(len(prompt))
+        self._cache.truncate(self._own_sequence, 0)
+        logits = self._append(self._own_sequence, prompt, [len(prompt) - 1], cancelled)
+        return logits.reshape(-1)
+
+    def decode(self, token: int) -> Logits:
+        """Append one token; return the logits after it, float32 [vocab]."""
+        tokens = self._checked_tokens([token], "token")
+        self._check_fits(self._cache.length(self._own_sequence) + 1)
+        return self._append(self._own_sequence, tokens, [0]).reshape(-1)
+
+    def logits(self, tokens: TokenIds) -> Logits:
+        """Return the logits after every one of these tokens, float32 [tokens, vocab]."""
+        checked = self._checked_tokens(tokens, "tokens")
+        self._check_fits(len(checked))
+        sequence = self._cache.open()
+        try:
+            return self._append(sequence, checked, range(len(checked)))
+        finally:
+            self._cache.release(sequence)
+
+    def new_sequence(self) -> int:
+        """Open an empty sequence and return its handle."""
+        return self._cache.open()
+
+    def fork(self, sequence: int, length: int) -> int:
+        """Open a sequence that shares the first `length` tokens of another."""
+        return self._cache.fork(sequence, length)
+
+    def truncate(self, sequence: int, length: int) -> None:
+        """Forget everything after the first `length` tokens."""
+        self._cache.truncate(sequence, length)
+
+    def release(self, sequence: int) -> None:
+        """Close a sequence and give its memory back."""
+        self._cache.release(sequence)
+
+    def resume_length(self, sequence: int, length: int) -> int:
+        """Return the longest prefix, at most `length`, from which the sequence can go on."""
+        return min(self._cache.length(sequence), length)
+
+    def forward(self, batch: Batch) -> Logits:
+        """Append the rows and return the logits of the marked ones, float32 [outputs, vocab].
+
+        A batch may have more rows than the runner takes at once. ValueError for arrays that do not fit
+        together and for rows that do not go on where their sequence ends, KeyError for a sequence that is not
+        open.
+        """
+        step = Step.of_batch(batch)
+        self._checked_tokens(step.tokens, "tokens")
+        spans = step.spans()
+        for sequence, span in spans.items():
+            self._check_next(sequence, span)
+        return self._run(step, counts_of(spans))
+
+    def close(self) -> None:
+        """Stop the runner and free its memory; the decoder is unusable afterwards."""
+        self._runner.close()
+
+    def _checked_tokens(self, tokens: TokenIds, what: str) -> NDArray[np.int32]:
+        ids = np.asarray(tokens) if len(tokens) else np.empty(0, np.int32)
+        if ids.ndim != 1 or ids.dtype.kind not in "iu":
+            raise InvalidGenerationConfig(what, tokens, "a sequence of token ids")
+        wrong = ids[(ids < 0) | (ids >= self._vocab_size)]
+        if len(wrong):
+            expected = f"token ids of 0 to {self._vocab_size - 1}"
+            raise InvalidGenerationConfig(what, int(wrong[0]), expected)
+        return ids.astype(np.int32)
+
+    def _check_fits(self, length: int) -> None:
+        if length > self._context_length:
+            raise ContextOverflow(length, self._context_length)
+
+    def _check_next(self, sequence: int, span: Span) -> None:
+        length = self._cache.length(sequence)
+        if span.start != length:
+            raise ValueError(f"sequence {sequence} has {length} tokens, its next one is not at {span.start}")
+        self._check_fits(span.end)
+
+    def _append(
+        self,
+        sequence: int,
+        tokens: NDArray[np.int32],
+        outputs: Sequence[int],
+        cancelled: Cancel | None = None,
+    ) -> Logits:
+        step = Step.of_sequence(sequence, self._cache.length(sequence), tokens, outputs)
+        return self._run(step, {sequence: len(tokens)}, cancelled)
+
+    def _run(self, step: Step, counts: Mapping[int, int], cancelled: Cancel | None = None) -> Logits:
+        """Run a checked step, all of it or nothing."""
+        self._extend(counts)
+        try:
+            logits = self._run_chunks(step, cancelled)
+        except BaseException:
+            self._cache.withdraw(counts)
+            raise
+        self._cache.advance(counts)
+        return logits
+
+    def _extend(self, counts: Mapping[int, int]) -> None:
+        try:
+            self._cache.extend(counts)
+        except MemoryError as error:
+            tokens = sum(counts.values())
+            raise BackendFailure(
+                f"no memory for the keys and values of {tokens} more tokens",
+                "use a shorter context or fewer sequences at once",
+            ) from error
+
+    def _run_chunks(self, step: Step, cancelled: Cancel | None) -> Logits:
+        parts: list[Logits] = []
+        for chunk in step.chunks(self._runner.max_rows):
+            if cancelled is not None and cancelled():
+                raise Cancelled
+            parts.append(self._runner.run(chunk.placed(self._cache.blocks)))
+        return parts[0] if len(parts) == 1 else np.concatenate([self._no_logits(), *parts])
+
+    def _no_logits(self) -> Logits:
+        return np.empty((0, self._vocab_size), np.float32)

@@ -1,0 +1,86 @@
+"""From a GGUF file to a decoder, reading the weights once."""
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+from rase_core.errors import BackendFailure, InvalidGenerationConfig
+from rase_core.progress import Progress, ProgressEvent, ProgressPhase
+
+from rase_models.architectures import build_program
+from rase_models.backends import load_backend
+from rase_models.backends.base import Backend, Runner
+from rase_models.decoder import ProgramDecoder
+from rase_models.gguf import GgufFile, OnBytes, Weight, open_gguf
+from rase_models.program import Program
+from rase_models.tokenizers.end_of_generation import end_of_generation_tokens
+
+
+def load_decoder(
+    path: Path | str,
+    device: str = "cpu",
+    threads: int | None = None,
+    *,
+    context_length: int | None = None,
+    on_bytes: OnBytes | None = None,
+    progress: Progress | None = None,
+) -> ProgramDecoder:
+    """Load a model onto a device.
+
+    Args:
+        path: a GGUF file, any part of a split one.
+        device: the name of a backend.
+        threads: how many, None for the backend's own choice.
+        context_length: the most tokens of a sequence, None for as many as the model was made for.
+        on_bytes: sees every byte of every part in order, so that the hash comes of the same pass.
+        progress: told about the bytes read.
+
+    Raises BackendUnavailable, ModelFileError, BackendFailure when the weights do not fit into the memory, and
+    InvalidGenerationConfig for a context length that is longer than the model's.
+    """
+    backend = load_backend(device)
+    file = open_gguf(path)
+    program = build_program(file)
+    _check_context_length(context_length, program.context_length)
+    eos_tokens = end_of_generation_tokens(file)
+    weights = file.weights(_watched(file, on_bytes, progress))
+    runner = _load(backend, program, weights, threads, file.path)
+    return ProgramDecoder(program, runner, eos_tokens, context_length)
+
+
+def _check_context_length(wanted: int | None, limit: int) -> None:
+    if wanted is not None and not 1 <= wanted <= limit:
+        raise InvalidGenerationConfig("context_length", wanted, f"1 to {limit}, the model's own")
+
+
+def _load(
+    backend: Backend, program: Program, weights: Iterator[Weight], threads: int | None, path: Path
+) -> Runner:
+    try:
+        return backend.load(program, weights, threads)
+    except MemoryError as error:
+        raise BackendFailure(f"{path}: not enough memory for the weights", "use a smaller model") from error
+
+
+def _watched(file: GgufFile, on_bytes: OnBytes | None, progress: Progress | None) -> OnBytes | None:
+    """Return what sees the bytes: the caller, a report of progress, both or nobody."""
+    if progress is None:
+        return on_bytes
+    report = _reporter(file, progress)
+
+    def see(part: int, data: memoryview) -> None:
+        if on_bytes is not None:
+            on_bytes(part, data)
+        report(len(data))
+
+    return see
+
+
+def _reporter(file: GgufFile, progress: Progress) -> Callable[[int], None]:
+    total, done = sum(file.sizes), 0
+
+    def report(count: int) -> None:
+        nonlocal done
+        done += count
+        progress(ProgressEvent(ProgressPhase.LOAD, str(file.path), done, total))
+
+    return report

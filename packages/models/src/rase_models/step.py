@@ -1,0 +1,96 @@
+"""The rows of one step of a decoder: checked, cut to what a runner takes, given their block tables."""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+from rase_core.decoder import Batch
+
+from rase_models.backends.base import Rows
+
+Ints = NDArray[np.int32]
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """The rows of one sequence in a step: so many tokens from this position on."""
+
+    start: int
+    count: int
+
+    @property
+    def end(self) -> int:
+        """The length of the sequence after the step."""
+        return self.start + self.count
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """Rows by sequence handle, int32 arrays as those of a Batch."""
+
+    sequences: Ints
+    positions: Ints
+    tokens: Ints
+    outputs: Ints
+
+    @classmethod
+    def of_sequence(cls, sequence: int, start: int, tokens: Ints, outputs: Sequence[int]) -> "Step":
+        """Return the step that appends tokens to one sequence of length `start`."""
+        count = len(tokens)
+        positions = np.arange(start, start + count, dtype=np.int32)
+        return cls(np.full(count, sequence, np.int32), positions, tokens, np.array(outputs, np.int32))
+
+    @classmethod
+    def of_batch(cls, batch: Batch) -> "Step":
+        """Return a caller's batch as a step; ValueError when its arrays do not fit together."""
+        fields = (batch.sequences, batch.positions, batch.tokens, batch.outputs)
+        step = cls(*(np.asarray(field, np.int32) for field in fields))
+        rows = step.tokens.shape
+        if len(rows) != 1 or step.sequences.shape != rows or step.positions.shape != rows:
+            raise ValueError(
+                "sequences, positions and tokens of a batch must be one-dimensional and equally long"
+            )
+        inside = step.outputs.ndim == 1 and bool(np.all((step.outputs >= 0) & (step.outputs < rows[0])))
+        if not inside or bool(np.any(np.diff(step.outputs) <= 0)):
+            raise ValueError("outputs of a batch must be ascending indices of its rows")
+        return step
+
+    def spans(self) -> dict[int, Span]:
+        """Return the rows of each sequence; ValueError unless they are adjacent and ascend by one."""
+        starts = [0, *(np.flatnonzero(np.diff(self.sequences)) + 1).tolist()] if len(self.tokens) else []
+        spans: dict[int, Span] = {}
+        for start, end in zip(starts, [*starts[1:], len(self.tokens)], strict=True):
+            sequence = int(self.sequences[start])
+            if sequence in spans:
+                raise ValueError(f"the rows of sequence {sequence} are not adjacent")
+            if np.any(np.diff(self.positions[start:end]) != 1):
+                raise ValueError(f"the positions of sequence {sequence} do not ascend by one")
+            spans[sequence] = Span(int(self.positions[start]), end - start)
+        return spans
+
+    def chunks(self, max_rows: int) -> Iterator["Step"]:
+        """Cut the rows into steps of at most `max_rows`."""
+        for start in range(0, len(self.tokens), max_rows):
+            end = min(start + max_rows, len(self.tokens))
+            low, high = np.searchsorted(self.outputs, (start, end))
+            yield Step(
+                self.sequences[start:end],
+                self.positions[start:end],
+                self.tokens[start:end],
+                self.outputs[low:high] - np.int32(start),
+            )
+
+    def placed(self, blocks: Callable[[int], Sequence[int]]) -> Rows:
+        """Return the rows with the block tables of their sequences."""
+        handles, sequences = np.unique(self.sequences, return_inverse=True)
+        tables = [blocks(handle) for handle in handles.tolist()]
+        block_tables = np.full((len(tables), max(map(len, tables))), -1, np.int32)
+        for index, table in enumerate(tables):
+            block_tables[index, : len(table)] = table
+        return Rows(sequences.astype(np.int32), self.positions, self.tokens, self.outputs, block_tables)
+
+
+def counts_of(spans: Mapping[int, Span]) -> dict[int, int]:
+    """Return the number of rows of each sequence."""
+    return {sequence: span.count for sequence, span in spans.items()}
