@@ -1,0 +1,7 @@
+"""The OpenAI-compatible HTTP server of rase."""
+
+from rase_api.app import create_app, router
+from rase_api.errors import AddressUnavailable
+from rase_api.server import serve
+
+__all__ = ["AddressUnavailable", "create_app", "router", "serve"]

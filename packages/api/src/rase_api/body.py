@@ -1,0 +1,83 @@
+"""Request bodies: bytes from a client that nobody knows, made into one plain JSON object or refused."""
+
+import json
+import math
+import re
+
+from starlette.requests import Request
+
+from rase_api.errors import BodyTooLarge, InvalidJson, UnsupportedMediaType, clipped
+
+JSON_TYPE = "application/json"
+DRAINED = 8  # times the limit that is still read, and dropped, so that the client can hear the refusal
+SURROGATE = re.compile(r"\\u[dD][89a-fA-F]")
+
+
+async def read_object(request: Request, limit: int) -> dict[str, object]:
+    """Read a body of at most `limit` bytes as a JSON object.
+
+    Raises UnsupportedMediaType, BodyTooLarge or InvalidJson. The media type is demanded because a web page of
+    another origin can send anything else to a local server without asking it first.
+    """
+    media_type = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+    if media_type != JSON_TYPE:
+        found = repr(clipped(media_type)) if media_type else "without a type"
+        raise UnsupportedMediaType(f"The body must be sent as {JSON_TYPE}, but it came {found}.")
+    return parse_object(await _read(request, limit))
+
+
+def parse_object(body: bytes) -> dict[str, object]:
+    """Parse a JSON object, strictly: UTF-8, unique keys, finite numbers, no half of a surrogate pair.
+
+    Raises InvalidJson.
+    """
+    try:
+        text = body.decode()
+        value = json.loads(
+            text, parse_constant=_refuse_constant, parse_float=_finite, object_pairs_hook=_unique
+        )
+        if SURROGATE.search(text):
+            json.dumps(value, ensure_ascii=False).encode()
+    except UnicodeError as error:
+        raise InvalidJson("The body is not valid Unicode.") from error
+    except json.JSONDecodeError as error:
+        raise InvalidJson(f"The body is not valid JSON: {error}.") from error
+    except RecursionError as error:
+        raise InvalidJson("The body is nested too deeply.") from error
+    except ValueError as error:  # the only one left: Python's bound on the digits of an integer
+        raise InvalidJson("The body has a number that is too large.") from error
+    if not isinstance(value, dict):
+        raise InvalidJson("The body must be a JSON object.")
+    return value
+
+
+async def _read(request: Request, limit: int) -> bytes:
+    body = bytearray()
+    total = 0
+    async for chunk in request.stream():
+        total += len(chunk)
+        if total <= limit:
+            body += chunk
+        if total > limit * DRAINED:
+            break
+    if total > limit:
+        raise BodyTooLarge(f"The body is longer than {limit} bytes.")
+    return bytes(body)
+
+
+def _refuse_constant(name: str) -> float:
+    raise InvalidJson(f"The body is not valid JSON: {name} is not a number.")
+
+
+def _finite(digits: str) -> float:
+    number = float(digits)
+    if not math.isfinite(number):
+        raise InvalidJson("The body has a number that is too large.")
+    return number
+
+
+def _unique(pairs: list[tuple[str, object]]) -> dict[str, object]:
+    result = dict(pairs)
+    if len(result) != len(pairs):
+        raise InvalidJson("The body has an object with the same key twice.")
+    return result

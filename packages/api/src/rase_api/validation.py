@@ -1,0 +1,102 @@
+"""Pydantic's findings, retold as one error in OpenAI's words."""
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+
+from pydantic import ValidationError
+from pydantic_core import ErrorDetails
+
+from rase_api.errors import (
+    InvalidType,
+    InvalidValue,
+    MissingParameter,
+    RequestError,
+    UnknownParameter,
+    UnsupportedParameter,
+    clipped,
+)
+
+JSON_TYPES: Mapping[type, str] = {
+    dict: "an object",
+    list: "a list",
+    str: "a string",
+    bool: "a boolean",
+    int: "an integer",
+    float: "a number",
+    type(None): "null",
+}
+
+EXPECTED: Mapping[str, str] = {
+    "int_type": "an integer",
+    "float_type": "a number",
+    "string_type": "a string",
+    "bool_type": "a boolean",
+    "list_type": "a list",
+    "dict_type": "an object",
+    "model_type": "an object",
+}
+
+PHRASES: Mapping[str, str] = {
+    "too_short": "it must not be empty",
+    "too_long": "it has too many entries",
+    "string_unicode": "a key is not valid Unicode",
+}
+
+# What is told first when several things are wrong: a refused feature explains the rest.
+URGENCY = ("unsupported_parameter", "extra_forbidden", "missing")
+
+
+def request_error(failure: ValidationError) -> RequestError:
+    """Retell the most telling of the findings; all unknown parameters are named together."""
+    findings = failure.errors(include_url=False)
+    for kind in URGENCY:
+        chosen = [finding for finding in findings if finding["type"] == kind]
+        if chosen:
+            return TELLERS[kind](chosen)
+    return _invalid(findings[0])
+
+
+def path_of(location: Sequence[int | str]) -> str:
+    """Write the place of a value as in `messages[0].content`."""
+    path = ""
+    for part in location:
+        path += f"[{part}]" if isinstance(part, int) else f".{part}" if path else part
+    return clipped(path)
+
+
+def _unsupported(findings: list[ErrorDetails]) -> RequestError:
+    path = path_of(findings[0]["loc"])
+    allowed = findings[0].get("ctx", {}).get("allowed", [])
+    hint = f" Allowed: {', '.join(map(json.dumps, allowed))}." if allowed else ""
+    return UnsupportedParameter(
+        f"Unsupported parameter: '{path}' asks for what this server does not do.{hint}", path
+    )
+
+
+def _unknown(findings: list[ErrorDetails]) -> RequestError:
+    paths = [path_of(finding["loc"]) for finding in findings]
+    plural = "s" if len(paths) > 1 else ""
+    return UnknownParameter(f"Unknown parameter{plural}: {', '.join(map(repr, paths))}.", paths[0])
+
+
+def _missing(findings: list[ErrorDetails]) -> RequestError:
+    path = path_of(findings[0]["loc"])
+    return MissingParameter(f"Missing required parameter: '{path}'.", path)
+
+
+def _invalid(finding: ErrorDetails) -> RequestError:
+    path, kind = path_of(finding["loc"]), finding["type"]
+    if kind in EXPECTED:
+        found = JSON_TYPES.get(type(finding["input"]), "something else")
+        return InvalidType(
+            f"Invalid type for '{path}': expected {EXPECTED[kind]}, but got {found} instead.", path
+        )
+    error = InvalidType if kind.endswith("_type") else InvalidValue
+    return error(f"Invalid value for '{path}': {PHRASES.get(kind, finding['msg'])}.", path)
+
+
+TELLERS: Mapping[str, Callable[[list[ErrorDetails]], RequestError]] = {
+    "unsupported_parameter": _unsupported,
+    "extra_forbidden": _unknown,
+    "missing": _missing,
+}

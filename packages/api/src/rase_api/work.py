@@ -1,0 +1,111 @@
+"""The bridge between the event loop and the engine: calls in a thread that end when their client goes."""
+
+import asyncio
+import threading
+from collections.abc import Callable, Iterable
+from concurrent.futures import Executor, Future
+from dataclasses import dataclass
+
+from rase_core.errors import Cancelled
+from rase_core.generation import Generation, StopReason
+from starlette.requests import Request
+
+from rase_api.serving import IsCancelled, OnText
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """One generation to run: which choice of the answer it is, and the engine call that makes it."""
+
+    index: int
+    run: Callable[[OnText, IsCancelled], Generation]
+
+
+@dataclass(frozen=True, slots=True)
+class Text:
+    """A piece of text of a choice."""
+
+    index: int
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Finished:
+    """The end of a choice."""
+
+    index: int
+    generation: Generation
+
+
+@dataclass(frozen=True, slots=True)
+class Failed:
+    """What ended the work before its time."""
+
+    error: BaseException
+
+
+Event = Text | Finished | Failed
+
+
+class Work:
+    """The choices of one request, run one after another in a worker thread.
+
+    The thread is told to stop, at the next token, as soon as the client has gone, the work is closed, or the
+    task that watches the client ends for any other reason, such as the end of the server.
+    """
+
+    def __init__(self, request: Request, pool: Executor, choices: Iterable[Choice]) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._stop = threading.Event()
+        self._events: asyncio.Queue[Event | None] = asyncio.Queue()
+        self._future = pool.submit(self._run, choices)
+        self._future.add_done_callback(self._wake)
+        self._watch = asyncio.create_task(self._until_gone(request))
+
+    async def next(self) -> Event | None:
+        """Wait for what happens next: None is the end, and so is Failed."""
+        event = await self._events.get()
+        if event is not None:
+            return event
+        if self._stop.is_set():
+            return Failed(Cancelled("the client has gone"))
+        error = self._future.exception()
+        return None if error is None else Failed(error)
+
+    def close(self) -> None:
+        """Stop the engine at its next token, if it is not done."""
+        self._stop.set()
+        self._future.cancel()
+        self._watch.cancel()
+
+    def _run(self, choices: Iterable[Choice]) -> None:
+        for choice in choices:
+            generation = choice.run(self._teller(choice.index), self._stop.is_set)
+            if generation.stop_reason is StopReason.CANCELLED:
+                raise Cancelled("the generation was cancelled")
+            self._put(Finished(choice.index, generation))
+
+    def _teller(self, index: int) -> OnText:
+        def tell(text: str) -> bool:
+            if text:
+                self._put(Text(index, text))
+            return not self._stop.is_set()
+
+        return tell
+
+    def _put(self, event: Event | None) -> None:
+        try:
+            self._loop.call_soon_threadsafe(self._events.put_nowait, event)
+        except RuntimeError:  # the loop has closed: nobody listens any more
+            self._stop.set()
+
+    def _wake(self, _: Future[None]) -> None:
+        self._put(None)
+
+    async def _until_gone(self, request: Request) -> None:
+        try:
+            while (await request.receive())["type"] != "http.disconnect":
+                pass
+        finally:
+            self._stop.set()
+            self._events.put_nowait(None)

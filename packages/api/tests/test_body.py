@@ -1,0 +1,67 @@
+import json
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from rase_api.body import parse_object
+from rase_api.errors import InvalidJson
+
+values = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(),
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(), inner, max_size=4),
+    max_leaves=20,
+)
+
+
+@given(st.dictionaries(st.text(), values, max_size=5))
+def test_an_object_is_read_as_the_standard_library_reads_it(value: dict[str, object]) -> None:
+    assert parse_object(json.dumps(value).encode()) == value
+    assert parse_object(json.dumps(value, ensure_ascii=False).encode()) == value
+
+
+@given(st.binary(max_size=200))
+def test_any_bytes_are_an_object_or_invalid_json(body: bytes) -> None:
+    try:
+        assert isinstance(parse_object(body), dict)
+    except InvalidJson as error:
+        assert error.message
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        b"",
+        b"null",
+        b"[]",
+        b'"text"',
+        b"{",
+        b"{}{}",
+        b"{'a':1}",
+        b'{"a":NaN}',
+        b'{"a":Infinity}',
+        b'{"a":-Infinity}',
+        b'{"a":1e999}',
+        b'{"a":-1e999}',
+        b'{"a":' + b"9" * 5000 + b"}",
+        b'{"a":1,"a":2}',
+        b'{"a":{"b":1,"b":1}}',
+        b'{"a":"\\ud800"}',
+        b'{"a":"\\uDFFF"}',
+        b'{"\\ud83d":1}',
+        b'{"a":["\\ude00\\ud83d"]}',
+        b'{"a":"\xff"}',
+        b"\xef\xbb\xbf{}",
+        '{"a":1}'.encode("utf-16"),
+        b"[" * 200_000,
+        b'{"a":' * 200_000,
+        b'{"a":' + b"[" * 200_000 + b"]" * 200_000 + b"}",
+    ],
+    ids=lambda body: repr(body[:20]),
+)
+def test_what_is_not_plain_json_is_refused(body: bytes) -> None:
+    with pytest.raises(InvalidJson):
+        parse_object(body)
+
+
+def test_a_whole_surrogate_pair_is_a_character() -> None:
+    assert parse_object(b'{"a":"\\ud83d\\ude00"}') == {"a": "\U0001f600"}
