@@ -29,6 +29,7 @@ def build(b: ProgramBuilder) -> Program:
             embedding_scale=math.sqrt(b.sizes.embedding_length),
             attention_scale=_attention_scale(b),
             required=("attn_q_norm", "attn_k_norm", "post_attention_norm", "post_ffw_norm"),
+            feed_forward_scaled=False,
         ),
     )
 

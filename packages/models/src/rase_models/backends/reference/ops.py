@@ -157,15 +157,13 @@ def softmax(x: Floats) -> Floats:
 def silu(x: Floats) -> Floats:
     """Return x / (1 + exp(-x)), which is 0 where the exponential overflows."""
     with np.errstate(over="ignore"):
-        out: Floats = x / (1.0 + np.exp(-x))
-    return out
+        return np.asarray(x / (1.0 + np.exp(-x)), np.float32)
 
 
 def gelu_tanh(x: Floats) -> Floats:
     """Return the approximation of GELU by a hyperbolic tangent."""
     inner = math.sqrt(2 / math.pi) * (x + 0.044715 * x * x * x)
-    out: Floats = 0.5 * x * (1.0 + np.tanh(inner))
-    return out
+    return np.asarray(0.5 * x * (1.0 + np.tanh(inner)), np.float32)
 
 
 ACTIVATIONS: Mapping[Activation, Callable[[Floats], Floats]] = MappingProxyType(
