@@ -1,0 +1,66 @@
+"""`rase chat`"""
+
+from typing import TYPE_CHECKING
+
+import click
+
+from rase_cli.conversation import Conversation, talk
+from rase_cli.failures import INTERRUPTED
+from rase_cli.model_choice import default_model, split_arguments
+from rase_cli.prompts import read_prompt
+from rase_cli.sampling_options import build_config, sampling_options
+from rase_cli.settings import DEVICE, STORE, THREADS, Settings, open_engine, pass_settings, shared_options
+
+if TYPE_CHECKING:
+    pass
+
+
+@click.command()
+@click.argument("first", metavar="[MODEL]", required=False)
+@click.argument("second", metavar="[PROMPT]", required=False)
+@click.option(
+    "--model", "-m", "model_id", metavar="ID", envvar="RASE_MODEL", help="The model. [env: RASE_MODEL]"
+)
+@click.option("--system", metavar="TEXT", help="What the model is told before the conversation.")
+@click.option("--stats", is_flag=True, help="Show token counts and speeds after each answer.")
+@sampling_options
+@shared_options(STORE, DEVICE, THREADS)
+@pass_settings
+def chat(
+    settings: Settings,
+    /,
+    first: str | None,
+    second: str | None,
+    model_id: str | None,
+    system: str | None,
+    stats: bool,
+    **sampling: object,
+) -> None:
+    """Talk to a model, or ask it one question.
+
+    A lone argument is the MODEL if a model of that id is registered, else it is the PROMPT. Without a PROMPT
+    the conversation is typed; piped input, or "-", is read as the PROMPT. Without a MODEL the only registered
+    one is used, and if there is none yet, a small demo model.
+
+    \b
+    rase chat "What is the capital of France?"
+    rase chat my-model --system "Answer in one word." "The capital of Norway?"
+    rase chat my-model < question.txt
+    """
+    with open_engine(settings) as engine:
+        known = [manifest.id for manifest in engine.list_models()]
+        model_id, prompt = split_arguments(first, second, model_id, known)
+        prompt = read_prompt(prompt)
+        model_id = model_id or default_model(engine)
+        config = build_config(engine, model_id, sampling)
+        engine.load(model_id)
+        converse(Conversation(engine, model_id, config, system, stats), prompt)
+
+
+def converse(conversation: Conversation, prompt: str | None) -> None:
+    """Answer one prompt, or as many as are typed; a stopped single answer exits as interrupted."""
+    if prompt is None:
+        return talk(conversation)
+    if conversation.ask(prompt).stop_reason.value == "cancelled":
+        raise click.exceptions.Exit(INTERRUPTED)
+    return None

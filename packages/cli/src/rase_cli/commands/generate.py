@@ -1,0 +1,52 @@
+"""`rase generate`"""
+
+import sys
+from pathlib import Path
+
+import click
+
+from rase_cli.conversation import describe_end
+from rase_cli.failures import INTERRUPTED
+from rase_cli.interrupts import stop_on_interrupt
+from rase_cli.output import answer
+from rase_cli.prompts import read_prompt
+from rase_cli.sampling_options import build_config, sampling_options
+from rase_cli.settings import DEVICE, STORE, THREADS, Settings, open_engine, pass_settings, shared_options
+from rase_cli.terminal import is_terminal
+
+
+@click.command()
+@click.argument("model_id", metavar="MODEL")
+@click.argument("prompt", metavar="[PROMPT]", required=False)
+@click.option("--prompt-file", type=click.Path(path_type=Path), help="Read the PROMPT from a file.")
+@click.option("--stats", is_flag=True, help="Show token counts and speeds afterwards.")
+@sampling_options
+@shared_options(STORE, DEVICE, THREADS)
+@pass_settings
+def generate(
+    settings: Settings,
+    /,
+    model_id: str,
+    prompt: str | None,
+    prompt_file: Path | None,
+    stats: bool,
+    **sampling: object,
+) -> None:
+    """Continue a text with a model, without a chat template.
+
+    The continuation alone goes to standard output, exactly as the model wrote it. The PROMPT is the argument,
+    the file, or standard input; the file's or the input's last line break is dropped.
+    """
+    text = read_prompt(prompt, prompt_file)
+    if text is None:
+        raise click.UsageError("no prompt: give PROMPT, --prompt-file, or pipe it in")
+    with open_engine(settings) as engine:
+        config = build_config(engine, model_id, sampling)
+        engine.load(model_id)
+        with stop_on_interrupt() as stop:
+            generation = engine.generate(model_id, text, config, on_text=answer, cancelled=stop.is_set)
+    if is_terminal(sys.stdout):
+        answer("\n")
+    describe_end(generation, statistics=stats)
+    if generation.stop_reason.value == "cancelled":
+        raise click.exceptions.Exit(INTERRUPTED)

@@ -1,0 +1,219 @@
+"""`rase model ...`: the store."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+from rase_core.errors import EngineError
+
+from rase_cli.failures import exit_code
+from rase_cli.output import emit_fields, emit_json, emit_table, human_size, note, warn
+from rase_cli.records import Record, broken_record, model_record
+from rase_cli.settings import STORE, Settings, open_engine, pass_settings, shared_options
+
+if TYPE_CHECKING:
+    from rase_core.manifest import ModelManifest
+    from rase_models.engine import Engine
+
+FILE = click.Path(path_type=Path)
+JSON = click.option("--json", "as_json", is_flag=True, help="Write JSON to standard output.")
+ID = click.option("--id", "model_id", metavar="ID", required=True, help="The name to register it under.")
+ARCHITECTURE = click.option(
+    "--architecture", metavar="NAME", help="Its architecture; must agree with the file. [default: the file's]"
+)
+CHAT_TEMPLATE = click.option(
+    "--chat-template",
+    metavar="NAME|TEXT",
+    help="A built-in chat template or jinja text. [default: the file's]",
+)
+
+
+@click.group()
+def model() -> None:
+    """Register, list, check and remove models. Weights stay where they are."""
+
+
+@model.command("import")
+@click.argument("path", type=FILE)
+@ID
+@click.option("--kind", type=click.Choice(("generator", "embedding")), default="generator", show_default=True)
+@ARCHITECTURE
+@click.option("--context-length", type=click.IntRange(min=1), metavar="TOKENS", help="[default: the file's]")
+@CHAT_TEMPLATE
+@click.option("--tokenizer", type=FILE, help="A tokenizer.json. [default: the file's own vocabulary]")
+@JSON
+@shared_options(STORE)
+@pass_settings
+def import_model(
+    settings: Settings,
+    path: Path,
+    model_id: str,
+    kind: str,
+    architecture: str | None,
+    context_length: int | None,
+    chat_template: str | None,
+    tokenizer: Path | None,
+    as_json: bool,
+) -> None:
+    """Register the GGUF file at PATH, in place, with all parts of a split model."""
+    from rase_core.manifest import ModelKind
+
+    with open_engine(settings) as engine:
+        manifest = engine.import_model(
+            path,
+            model_id,
+            kind=ModelKind(kind),
+            architecture=architecture,
+            context_length=context_length,
+            chat_template=chat_template,
+            tokenizer=tokenizer,
+        )
+    _done(f"registered {_summary(manifest)}", model_record(manifest), as_json)
+
+
+@model.command()
+@click.option("--repo", metavar="OWNER/NAME[:QUANT]", required=True, help="The repository on Hugging Face.")
+@click.option("--file", metavar="FILE", help="The file in it; not needed with :QUANT, as in :Q4_K_M.")
+@ID
+@ARCHITECTURE
+@CHAT_TEMPLATE
+@click.option("--tokenizer-repo", metavar="OWNER/NAME", help="Where a tokenizer.json is.")
+@click.option("--tokenizer-file", metavar="FILE", help="Its name there. [default: tokenizer.json]")
+@click.option("--revision", metavar="NAME", help="A branch, tag or commit. [default: main]")
+@JSON
+@shared_options(STORE)
+@pass_settings
+def pull(
+    settings: Settings,
+    repo: str,
+    file: str | None,
+    model_id: str,
+    architecture: str | None,
+    chat_template: str | None,
+    tokenizer_repo: str | None,
+    tokenizer_file: str | None,
+    revision: str | None,
+    as_json: bool,
+) -> None:
+    """Download a model from Hugging Face and register it."""
+    with open_engine(settings) as engine:
+        manifest = engine.pull(
+            repo,
+            file,
+            model_id,
+            architecture=architecture,
+            chat_template=chat_template,
+            tokenizer_repo=tokenizer_repo,
+            tokenizer_file=tokenizer_file,
+            revision=revision,
+        )
+    _done(f"registered {_summary(manifest)}", model_record(manifest), as_json)
+
+
+@model.command("attach-tokenizer")
+@click.argument("model_id", metavar="ID")
+@click.option("--tokenizer", type=FILE, required=True, help="The tokenizer.json.")
+@JSON
+@shared_options(STORE)
+@pass_settings
+def attach_tokenizer(settings: Settings, model_id: str, tokenizer: Path, as_json: bool) -> None:
+    """Let a model use a tokenizer.json instead of the file's own vocabulary."""
+    with open_engine(settings) as engine:
+        manifest = engine.attach_tokenizer(model_id, tokenizer)
+    _done(f"{model_id} uses {tokenizer}", model_record(manifest), as_json)
+
+
+@model.command("list")
+@JSON
+@shared_options(STORE)
+@pass_settings
+def list_models(settings: Settings, as_json: bool) -> None:
+    """List the registered models by id.
+
+    In a pipe: one line for each, tab-separated: id, architecture, context length, bytes, path of the weights.
+    """
+    with open_engine(settings) as engine:
+        models, broken = engine.list_models(), engine.broken_manifests()
+    if as_json:
+        records = [broken_record(error) for error in broken]
+        return emit_json({"models": [model_record(manifest) for manifest in models], "broken": records})
+    emit_table(
+        ("id", "architecture", "context", "bytes", "weights"),
+        [(m.id, m.architecture, m.context_length, m.size, m.weights_path) for m in models],
+    )
+    for error in broken:
+        warn(error.message)
+    if not models:
+        note("no model is registered yet: `rase model import` or `rase model pull`")
+    return None
+
+
+@model.command()
+@click.argument("model_id", metavar="ID")
+@JSON
+@shared_options(STORE)
+@pass_settings
+def inspect(settings: Settings, model_id: str, as_json: bool) -> None:
+    """Show everything that is known about a model."""
+    with open_engine(settings) as engine:
+        record = model_record(engine.inspect(model_id))
+    return emit_json(record) if as_json else emit_fields(record)
+
+
+@model.command()
+@click.argument("model_ids", metavar="[ID]...", nargs=-1)
+@JSON
+@shared_options(STORE)
+@pass_settings
+def verify(settings: Settings, model_ids: tuple[str, ...], as_json: bool) -> None:
+    """Hash the models' files against their manifests; all models when none is named.
+
+    In a pipe: one line for each, tab-separated: id, "ok" or "failed", what is wrong. The exit code is that of
+    the last failure, 0 if there was none.
+    """
+    with open_engine(settings) as engine:
+        results = list(_verify(engine, model_ids))
+    if as_json:
+        emit_json([record for record, _ in results])
+    else:
+        emit_table(("id", "result", "problem"), [(r["id"], r["result"], r["problem"]) for r, _ in results])
+    codes = [code for _, code in results if code]
+    if codes:
+        raise click.exceptions.Exit(codes[-1])
+
+
+def _verify(engine: "Engine", model_ids: tuple[str, ...]) -> Iterator[tuple[Record, int]]:
+    """Yield a record and an exit code for each model; for unreadable manifests too when none is named."""
+    for model_id in model_ids or [manifest.id for manifest in engine.list_models()]:
+        try:
+            engine.verify(model_id)
+            yield {"id": model_id, "result": "ok", "problem": None}, 0
+        except EngineError as error:
+            yield {"id": model_id, "result": "failed", "problem": error.message}, exit_code(error)
+    for broken in () if model_ids else engine.broken_manifests():
+        yield {"id": broken.path.stem, "result": "failed", "problem": broken.message}, exit_code(broken)
+
+
+@model.command()
+@click.argument("model_id", metavar="ID")
+@JSON
+@shared_options(STORE)
+@pass_settings
+def remove(settings: Settings, model_id: str, as_json: bool) -> None:
+    """Forget a model. Its weights stay where they are."""
+    with open_engine(settings) as engine:
+        engine.remove(model_id)
+    _done(f"removed {model_id}; its weights are untouched", {"removed": model_id}, as_json)
+
+
+def _summary(manifest: "ModelManifest") -> str:
+    facts = (manifest.architecture, f"context {manifest.context_length}", human_size(manifest.size))
+    return f"{manifest.id} ({', '.join(str(fact) for fact in facts)})"
+
+
+def _done(message: str, record: Record, as_json: bool) -> None:
+    if as_json:
+        emit_json(record)
+    else:
+        note(message, None)

@@ -1,0 +1,63 @@
+"""`rase serve`"""
+
+import importlib.util
+from typing import TYPE_CHECKING
+
+import click
+from rase_core.errors import EngineError
+
+from rase_cli.output import note, warn
+from rase_cli.settings import DEVICE, STORE, THREADS, Settings, open_engine, pass_settings, shared_options
+
+if TYPE_CHECKING:
+    from rase_models.engine import Engine
+
+SERVER_PACKAGES = ("rase_api", "fastapi", "uvicorn")
+
+
+class ServerNotInstalled(EngineError):
+    """The packages of the HTTP server are not here: how to get them."""
+
+    def __init__(self, missing: str) -> None:
+        super().__init__(
+            f"the server is not installed: no package {missing}", 'pip install "rase-cli[serve]"'
+        )
+
+
+@click.command()
+@click.option("--host", default="127.0.0.1", show_default=True, help="The address to listen on.")
+@click.option(
+    "--port",
+    type=click.IntRange(0, 65535),
+    default=8080,
+    show_default=True,
+    metavar="PORT",
+    help="0 takes a free port.",
+)
+@click.option(
+    "--context-length",
+    type=click.IntRange(min=1),
+    metavar="TOKENS",
+    help="The most tokens of a prompt and its answer. [default: each model's]",
+)
+@shared_options(STORE, DEVICE, THREADS)
+@pass_settings
+def serve(settings: Settings, host: str, port: int, context_length: int | None) -> None:
+    """Serve all registered models over HTTP, as OpenAI does.
+
+    Models are loaded when first asked for. Ctrl-C ends the server.
+    """
+    for package in SERVER_PACKAGES:
+        if importlib.util.find_spec(package) is None:
+            raise ServerNotInstalled(package)
+    from rase_api import serve as run
+
+    with open_engine(settings, context_length) as engine:
+        run(engine, host, port, on_ready=lambda url: _announce(engine, url))
+
+
+def _announce(engine: "Engine", url: str) -> None:
+    ids = [manifest.id for manifest in engine.list_models()]
+    if not ids:
+        warn("no model is registered yet: `rase model import` or `rase model pull`")
+    note(f"serving {', '.join(ids) or 'nothing'} at {url}/v1 (Ctrl-C to stop)", None)

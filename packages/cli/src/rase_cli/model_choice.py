@@ -1,0 +1,64 @@
+"""Which model a chat is with, and whether a lone argument is a model or a question."""
+
+import difflib
+from collections.abc import Collection
+from typing import TYPE_CHECKING
+
+import click
+
+from rase_cli.demo import DEMO_ID, refresh_demo, register_first_model
+from rase_cli.output import note
+
+if TYPE_CHECKING:
+    from rase_models.engine import Engine
+
+
+def split_arguments(
+    first: str | None, second: str | None, model_id: str | None, known: Collection[str]
+) -> tuple[str | None, str | None]:
+    """Return (model, prompt) of `rase chat [MODEL] [PROMPT]` and `--model`.
+
+    A lone argument is the model if it is the id of one, else the prompt.
+
+    Raises:
+        click.UsageError: two models, or a lone word that is nearly an id or names a file.
+    """
+    if model_id is not None and second is not None:
+        raise click.UsageError("give the model once: as MODEL or as --model")
+    if model_id is not None or second is not None:
+        return (model_id, first) if model_id is not None else (first, second)
+    if first in known:
+        return first, None
+    if first is not None:
+        _refuse_mistaken_model(first, known)
+    return None, first
+
+
+def _refuse_mistaken_model(word: str, known: Collection[str]) -> None:
+    if " " in word:
+        return
+    if word.lower().endswith(".gguf"):
+        raise click.UsageError(f"{word} is a file: register it with `rase model import {word} --id ID`")
+    near = difflib.get_close_matches(word, known, n=1, cutoff=0.8)
+    if near:
+        raise click.UsageError(f"no model {word!r}, did you mean {near[0]!r}? (for a prompt, add --model ID)")
+
+
+def default_model(engine: "Engine") -> str:
+    """Return the model to use when none is named, and say which.
+
+    The only registered generator, the demo model not counted beside others; with none registered, the demo
+    model or a download.
+
+    Raises:
+        click.UsageError: several models could be meant.
+        NoModelRegistered: there is none and none to be had.
+    """
+    ids = [manifest.id for manifest in engine.list_models() if manifest.kind.value == "generator"]
+    if not ids:
+        return register_first_model(engine)
+    own = [model_id for model_id in ids if model_id != DEMO_ID] or ids
+    if len(own) > 1:
+        raise click.UsageError(f"several models are registered, name one: {', '.join(ids)}")
+    note(f"using {own[0]}")
+    return refresh_demo(engine, own[0])

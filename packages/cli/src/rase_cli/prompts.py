@@ -1,0 +1,58 @@
+"""Where a prompt comes from: the command line, a file, or standard input."""
+
+import sys
+from pathlib import Path
+
+import click
+
+from rase_cli.terminal import is_terminal
+
+
+def read_prompt(argument: str | None, file: Path | None = None) -> str | None:
+    """Return the prompt: the argument, the file's text, or piped input; None when a person should type it.
+
+    `-` as the argument means standard input. A last line break of a file or of the input is dropped.
+    Standard input is not read when an argument or a file is given.
+
+    Raises:
+        click.UsageError: two prompts, no text at all, or text that is not UTF-8.
+    """
+    if argument is not None and file is not None:
+        raise click.UsageError("give either PROMPT or --prompt-file, not both")
+    if file is not None:
+        return _decode(_read_file(file), str(file))
+    if argument is not None and argument != "-":
+        return _checked(argument)
+    if argument is None and is_terminal(sys.stdin):
+        return None
+    return _decode(sys.stdin.buffer.read(), "standard input")
+
+
+def _read_file(file: Path) -> bytes:
+    try:
+        return file.read_bytes()
+    except OSError as error:
+        raise click.FileError(str(file), error.strerror or "cannot be read") from error
+
+
+def _checked(text: str) -> str:
+    """Refuse what the operating system passed on from bytes that are not text."""
+    try:
+        text.encode("utf-8")
+    except UnicodeEncodeError as error:
+        raise click.UsageError(f"the prompt is not valid text at character {error.start}") from error
+    return _nonempty(text, "the prompt")
+
+
+def _decode(data: bytes, source: str) -> str:
+    try:
+        text = data.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise click.UsageError(f"{source} is not UTF-8 text at byte {error.start}") from error
+    return _nonempty(text.removesuffix("\n").removesuffix("\r"), source)
+
+
+def _nonempty(text: str, source: str) -> str:
+    if not text:
+        raise click.UsageError(f"{source} is empty, so there is no prompt")
+    return text

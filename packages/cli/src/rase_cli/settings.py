@@ -1,0 +1,96 @@
+"""The options that every command understands, and the engine that they describe."""
+
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+if TYPE_CHECKING:
+    from rase_models.engine import Engine
+
+Body = Callable[..., object]
+"""The function behind a command."""
+
+Option = Callable[[Body], Body]
+
+DEVICES = ("auto", "cpu", "cuda", "metal", "reference")
+"""The devices of `rase_core.device`, and the plain numpy backend that the others are tested against."""
+
+
+@dataclass(slots=True)
+class Settings:
+    """Where models are and what runs them; the options fill it in as they are parsed."""
+
+    store: Path | None = None
+    device: str = "auto"
+    threads: int | None = None
+    debug: bool = False
+
+
+pass_settings = click.make_pass_decorator(Settings, ensure=True)
+
+
+def _keep(ctx: click.Context, param: click.Parameter, value: object) -> None:
+    if value is not None and param.name is not None:
+        setattr(ctx.ensure_object(Settings), param.name, value)
+
+
+STORE: Option = click.option(
+    "--store",
+    type=click.Path(path_type=Path),
+    callback=_keep,
+    expose_value=False,
+    help="Folder of the registered models. [default: $RASE_STORE, else a folder of the user]",
+)
+DEVICE: Option = click.option(
+    "--device",
+    type=click.Choice(DEVICES),
+    callback=_keep,
+    expose_value=False,
+    help="What computes. [default: auto]",
+)
+THREADS: Option = click.option(
+    "--threads",
+    type=click.IntRange(min=1, max=1024),
+    callback=_keep,
+    expose_value=False,
+    help="Threads of the CPU backend. [default: $RASE_NUM_THREADS, else chosen]",
+)
+DEBUG: Option = click.option(
+    "--debug",
+    is_flag=True,
+    default=None,
+    callback=_keep,
+    expose_value=False,
+    help="Show the traceback of an error.",
+)
+
+
+def shared_options(*options: Option) -> Option:
+    """Give a command these shared options, which may also stand before the command's name."""
+
+    def decorate(command: Body) -> Body:
+        for option in reversed((*options, DEBUG)):
+            command = option(command)
+        return command
+
+    return decorate
+
+
+@contextmanager
+def open_engine(settings: Settings, context_length: int | None = None) -> Iterator["Engine"]:
+    """Open the engine that the settings describe, with progress on stderr, and close it afterwards.
+
+    `context_length` is the most tokens of a sequence, None for each model's own.
+    """
+    from rase_models.engine import Engine
+
+    from rase_cli.progress import Progress
+
+    with Progress() as progress:
+        engine = Engine(settings.store, settings.device, settings.threads, progress=progress)
+        with closing(engine):
+            yield engine

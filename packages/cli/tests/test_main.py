@@ -1,0 +1,87 @@
+"""The root command: quick, lazy, one place for errors."""
+
+import json
+import os
+import subprocess
+import sys
+import time
+
+import click
+import pytest
+from click.testing import CliRunner
+from rase_cli.main import COMMANDS, program
+
+HEAVY = (
+    "numba",
+    "numpy",
+    "rich",
+    "gguf",
+    "tokenizers",
+    "jinja2",
+    "huggingface_hub",
+    "uvicorn",
+    "rase_models",
+)
+
+EVERY_HELP = """
+import json, sys
+from click.testing import CliRunner
+import click
+from rase_cli.main import program
+
+def paths(command, path=()):
+    yield path
+    if isinstance(command, click.Group):
+        context = click.Context(command)
+        for name in command.list_commands(context):
+            yield from paths(command.get_command(context, name), (*path, name))
+
+runner = CliRunner()
+codes = {" ".join(path): runner.invoke(program, [*path, "--help"]).exit_code for path in paths(program)}
+print(json.dumps({"codes": codes, "modules": sorted(sys.modules)}))
+"""
+
+
+def test_no_help_imports_anything_heavy() -> None:
+    done = subprocess.run([sys.executable, "-c", EVERY_HELP], capture_output=True, text=True, check=True)
+    found = json.loads(done.stdout)
+    assert len(found["codes"]) > 12
+    assert set(found["codes"].values()) == {0}
+    assert not {module.split(".")[0] for module in found["modules"]} & set(HEAVY)
+
+
+@pytest.mark.skipif(not hasattr(os, "wait4"), reason="needs the processor time of a child")
+def test_help_takes_less_than_three_tenths_of_a_second() -> None:
+    def cpu_seconds() -> float:
+        child = subprocess.Popen([sys.executable, "-m", "rase_cli", "--help"], stdout=subprocess.DEVNULL)
+        _, status, usage = os.wait4(child.pid, 0)
+        child.returncode = status
+        return usage.ru_utime + usage.ru_stime
+
+    assert min(cpu_seconds() for _ in range(5)) < 0.3
+
+
+def test_each_command_of_the_table_exists() -> None:
+    context = click.Context(program)
+    for name in COMMANDS:
+        assert program.get_command(context, name) is not None, name
+
+
+def test_an_unknown_command_is_wrong_usage() -> None:
+    result = CliRunner().invoke(program, ["fly"])
+    assert result.exit_code == 2
+    assert "No such command 'fly'" in result.stderr
+
+
+def test_the_version_is_that_of_the_distribution() -> None:
+    from importlib.metadata import version
+
+    result = CliRunner().invoke(program, ["--version"])
+    assert result.stdout == f"rase {version('rase-cli')}\n"
+
+
+def test_python_can_run_the_package() -> None:
+    started = time.monotonic()
+    done = subprocess.run([sys.executable, "-m", "rase_cli", "--version"], capture_output=True, check=True)
+    assert done.stdout.startswith(b"rase ")
+    assert time.monotonic() - started < 30

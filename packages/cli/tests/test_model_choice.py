@@ -1,0 +1,41 @@
+"""Model or prompt?"""
+
+import click
+import pytest
+from rase_cli.model_choice import split_arguments
+
+KNOWN = ["smollm2-135m-instruct", "llama"]
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "option", "expected"),
+    [
+        (None, None, None, (None, None)),
+        ("llama", None, None, ("llama", None)),
+        ("What is a llama?", None, None, (None, "What is a llama?")),
+        ("hello", None, None, (None, "hello")),
+        ("llama", "hi", None, ("llama", "hi")),
+        ("nobody", "hi", None, ("nobody", "hi")),
+        ("llama", None, "llama", ("llama", "llama")),
+        (None, None, "llama", ("llama", None)),
+    ],
+)
+def test_a_lone_argument_is_a_model_if_it_is_registered(
+    first: str | None, second: str | None, option: str | None, expected: tuple[str | None, str | None]
+) -> None:
+    assert split_arguments(first, second, option, KNOWN) == expected
+
+
+def test_two_models_are_refused() -> None:
+    with pytest.raises(click.UsageError, match="the model once"):
+        split_arguments("llama", "hi", "llama", KNOWN)
+
+
+def test_a_misspelt_model_is_not_taken_for_a_prompt() -> None:
+    with pytest.raises(click.UsageError, match="did you mean 'smollm2-135m-instruct'"):
+        split_arguments("smollm2-135m-instrct", None, None, KNOWN)
+
+
+def test_a_file_is_not_taken_for_a_prompt() -> None:
+    with pytest.raises(click.UsageError, match="rase model import"):
+        split_arguments("./model.GGUF", None, None, KNOWN)

@@ -1,0 +1,76 @@
+"""Reports on long work."""
+
+import io
+import sys
+import threading
+import time
+from collections.abc import Callable
+
+import pytest
+from rase_cli import progress as progress_module
+from rase_cli.progress import Progress
+from rase_core.progress import ProgressEvent, ProgressPhase
+
+
+class FakeTerminal(io.StringIO):
+    """A stream that says that it is a terminal."""
+
+    def isatty(self) -> bool:
+        return True
+
+
+@pytest.fixture
+def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(progress_module, "PATIENCE_SECONDS", 0.0)
+
+
+def wait_until(true: Callable[[], bool]) -> None:
+    end = time.monotonic() + 5
+    while not true():
+        assert time.monotonic() < end
+        time.sleep(0.01)
+
+
+def event(done: int, total: int | None = 10, phase: ProgressPhase = ProgressPhase.HASH) -> ProgressEvent:
+    return ProgressEvent(phase, "/models/some.gguf", done, total)
+
+
+def test_quick_work_is_not_mentioned(capsys: pytest.CaptureFixture[str]) -> None:
+    with Progress() as progress:
+        for done in range(11):
+            progress(event(done))
+    assert capsys.readouterr().err == ""
+
+
+@pytest.mark.usefixtures("impatient")
+def test_slow_work_is_one_line_in_a_pipe(capsys: pytest.CaptureFixture[str]) -> None:
+    with Progress() as progress:
+        for done in range(11):
+            progress(event(done))
+        progress(event(1, None, ProgressPhase.COMPILE))
+    assert capsys.readouterr().err == (
+        "hashing some.gguf ...\ncompiling kernels, once for this machine some.gguf ...\n"
+    )
+
+
+@pytest.mark.usefixtures("impatient")
+def test_bars_on_a_terminal_vanish_when_the_work_is_done(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "stderr", terminal := FakeTerminal())
+    monkeypatch.setenv("COLUMNS", "100")
+    monkeypatch.setenv("TERM", "xterm")
+    with Progress() as progress:
+        for done in range(11):
+            progress(event(done))
+    assert "hashing some.gguf" in terminal.getvalue()
+    assert "\x1b[?25h" in terminal.getvalue()  # the cursor is shown again
+
+
+@pytest.mark.usefixtures("impatient")
+def test_an_interrupted_step_leaves_no_bar(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "stderr", terminal := FakeTerminal())
+    before = threading.active_count()
+    with pytest.raises(KeyboardInterrupt), Progress() as progress:
+        progress(event(3))
+        raise KeyboardInterrupt
+    wait_until(lambda: threading.active_count() == before)
+    assert "hashing" in terminal.getvalue()

@@ -1,0 +1,61 @@
+"""The options of generation against the dataclass that they fill in."""
+
+from dataclasses import MISSING, fields
+
+import click
+import pytest
+from click.testing import CliRunner
+from rase_cli.sampling_options import OPTIONS, sampling_options, token_and_bias
+from rase_core.sampling import GenerationConfig
+
+
+def test_every_field_has_an_option_and_the_help_tells_its_default() -> None:
+    options = {option.field: option for option in OPTIONS}
+    assert set(options) == {field.name for field in fields(GenerationConfig)}
+    for field in fields(GenerationConfig):
+        option = options[field.name]
+        if field.default_factory is not MISSING or option.repeated:
+            assert option.repeated
+        elif option.kind is bool:
+            assert (option.default, field.default) == ("off", False)
+        else:
+            assert option.kind(option.default) == field.default
+
+
+def parse(*arguments: str) -> dict[str, object]:
+    seen: dict[str, object] = {}
+
+    @click.command()
+    @sampling_options
+    def command(**given: object) -> None:
+        seen.update(given)
+
+    result = CliRunner().invoke(command, list(arguments))
+    if result.exit_code:
+        raise click.UsageError(result.stderr)
+    return {name: value for name, value in seen.items() if value not in (None, ())}
+
+
+def test_only_given_options_have_values() -> None:
+    assert parse() == {}
+    assert parse("--temperature", "0", "--seed", "7", "--ignore-eos") == {
+        "temperature": 0.0,
+        "seed": 7,
+        "ignore_eos": True,
+    }
+
+
+def test_lists_are_repeated_options() -> None:
+    assert parse("--stop", "a", "--stop", "b", "--logit-bias", "4=-1.5", "--stop-tokens", "3") == {
+        "stop": ("a", "b"),
+        "logit_bias": ((4, -1.5),),
+        "stop_tokens": (3,),
+    }
+
+
+@pytest.mark.parametrize("text", ["", "4", "=1", "a=1", "4=b"])
+def test_a_bias_is_a_token_and_a_number(text: str) -> None:
+    with pytest.raises(ValueError, match=r".*"):
+        token_and_bias(text)
+    with pytest.raises(click.UsageError, match="logit-bias"):
+        parse("--logit-bias", text)
