@@ -52,7 +52,9 @@ class Bias:
 
     def __init__(self, bias: Mapping[int, float]) -> None:
         self._tokens = np.array(list(bias.keys()), np.intp)
-        self._values = np.array(list(bias.values()), np.float64)
+        values = np.array(list(bias.values()), np.float64)
+        # No float32 can be so low: it forbids, as minus infinity does.
+        self._values = np.where(values < np.finfo(np.float32).min / 2, -np.inf, values)
 
     def accept(self, token: int) -> None:
         """Do nothing: a bias is the same for every token."""
