@@ -14,6 +14,7 @@
     │   ├── UnsupportedArchitecture
     │   ├── ArchitectureMismatch
     │   ├── TokenizerError
+    │   │   └── UnencodableText     (a request)
     │   └── TemplateError
     │       └── InvalidConversation (a request)
     ├── HubError                    Hugging Face
@@ -45,14 +46,14 @@ class StoreError(EngineError):
 
 
 class InvalidModelId(StoreError):
-    """A model id has characters outside letters, digits, `-`, `_`, `.`, or starts with a dot."""
+    """A model id has characters outside letters, digits, `-`, `_`, `.`, starts with a dot, or is taken."""
 
-    def __init__(self, model_id: str) -> None:
+    def __init__(self, model_id: str, reason: str | None = None) -> None:
         super().__init__(
-            f"invalid model id {model_id!r}",
+            f"invalid model id {model_id!r}" + (f": {reason}" if reason is not None else ""),
             "use letters, digits, '-', '_' and '.', at most 128 of them, not starting with a dot",
         )
-        self.model_id = model_id
+        self.model_id, self.reason = model_id, reason
 
 
 class ModelNotFound(StoreError):
@@ -153,12 +154,20 @@ class TokenizerError(ModelFileError):
     """A tokenizer is missing, broken or not known."""
 
 
+class UnencodableText(TokenizerError):
+    """A text holds something that the vocabulary has no token for, such as a control character."""
+
+    def __init__(self, what: str) -> None:
+        super().__init__(f"the model's vocabulary has no token for {what}", "remove it from the text")
+        self.what = what
+
+
 class TemplateError(ModelFileError):
     """A chat template is missing, broken, or refuses the conversation."""
 
 
 class InvalidConversation(TemplateError):
-    """The messages themselves are at fault: an unknown role, missing content, or what the template refuses."""
+    """The messages are at fault: an unknown role, missing content, or what the template refuses."""
 
     def __init__(self, reason: str, *, index: int | None = None) -> None:
         super().__init__(reason if index is None else f"messages[{index}]: {reason}")

@@ -95,12 +95,14 @@ def generate_with(
 ) -> Generation:
     """Generate an answer and report each token as it comes; a report answered with False ends the generation.
 
-    `cancelled` is asked before the prefill and before every decode; a report that was answered with False is the
-    last one, and what is held back then is in no report and not in the text. A prompt that fills the context leaves
-    no room for an answer: that is an empty generation with CONTEXT_FULL. Without a detokenizer there is no text.
+    `cancelled` is asked before the prefill and before every decode; a report that was answered with False is
+    the last one, and what is held back then is in no report and not in the text. A prompt that fills the
+    context leaves no room for an answer: that is an empty generation with CONTEXT_FULL. Without a detokenizer
+    there is no text.
 
-    Raises ContextOverflow when the prompt is longer than the context, InvalidGenerationConfig for an empty prompt,
-    a token outside the vocabulary, or stop strings without a detokenizer, and what sampler and decoder raise.
+    Raises ContextOverflow when the prompt is longer than the context, InvalidGenerationConfig for an empty
+    prompt, a token outside the vocabulary, or stop strings without a detokenizer, and what sampler and
+    decoder raise.
     """
     _check(decoder, prompt, config, detokenizer, choice)
     return _Run(decoder, prompt, config, cancelled, on_token, detokenizer, choice).run()

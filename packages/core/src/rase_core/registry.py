@@ -1,17 +1,39 @@
 """The models that may run: a folder of manifests, one per model."""
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+import errno
+import os
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
 from pathlib import Path
 
-from rase_core.errors import InvalidManifest
-from rase_core.manifest import ModelKind, ModelManifest, ModelSource
+from rase_core.durable import remove_file, remove_leftovers, write_file
+from rase_core.errors import (
+    ArchitectureMismatch,
+    IntegrityMismatch,
+    InvalidGenerationConfig,
+    InvalidManifest,
+    InvalidModelId,
+    ModelNotFound,
+    StoreError,
+)
+from rase_core.hashing import hash_file
+from rase_core.lock import FileLock
+from rase_core.manifest import ModelKind, ModelManifest, ModelSource, WeightsFile
+from rase_core.manifest_file import read_manifest, render_manifest
+from rase_core.model_id import check_model_id
 from rase_core.progress import Progress
+from rase_core.sampling import GenerationConfig
+from rase_core.weights import regular_file, weights_files, weights_format
+
+_SUFFIX = ".toml"
+_LOCK = ".lock"
 
 
 @dataclass(frozen=True, slots=True)
 class ModelFacts:
-    """What a weights file says about itself; `aliases` are further names that its architecture may be given."""
+    """What a weights file says about itself; `aliases` are other names for its architecture."""
 
     architecture: str | None = None
     context_length: int | None = None
@@ -19,18 +41,19 @@ class ModelFacts:
 
 
 Describe = Callable[[Path], ModelFacts]
-
-
-def default_store() -> Path:
-    """Return the store to use when none is named: `RASE_STORE`, else the user's data folder."""
-    raise NotImplementedError
+"""Reads the facts from a weights file, the first part of a split one; raises a ModelFileError."""
 
 
 class ModelRegistry:
-    """The manifests under a store's `manifests` folder. Safe between threads and processes."""
+    """The manifests under a store's `manifests` folder. Safe between threads and processes.
+
+    Nothing is made before the first model is registered. Every method raises StoreError, which names the path
+    and says what to do, when the store cannot be read or written; the manifests are whole then, too.
+    """
 
     def __init__(self, store: Path) -> None:
-        self.store = store
+        self.store = Path(os.path.abspath(store))  # noqa: PTH100 - links stay as they were given
+        self._manifests = self.store / "manifests"
 
     def import_local(
         self,
@@ -49,29 +72,217 @@ class ModelRegistry:
         describe: Describe | None = None,
         progress: Progress | None = None,
     ) -> ModelManifest:
-        """Register a file in place, with all its parts when it is split."""
-        raise NotImplementedError
+        """Register a file in place, with all its parts when it is one of several, and return its manifest.
+
+        Takes the place of an earlier manifest of this id, whose unknown keys stay, and its `[defaults]` when
+        none are given. Architecture and context length come from `describe` when not given. Paths become
+        absolute, symbolic links are kept. `known_sha256` has the hashes of absolute paths that need not be
+        hashed again.
+
+        Raises InvalidModelId, ModelFileNotFound, UnsupportedFormat, ArchitectureMismatch,
+        InvalidGenerationConfig (defaults or context length), and what `describe` raises.
+        """
+        check_model_id(model_id)
+        files = weights_files(path)
+        weights_type = weights_format(files[0])
+        facts = describe(files[0]) if describe is not None else ModelFacts()
+        _check_request(files[0], facts, architecture, context_length, defaults)
+        with self._writing(model_id):
+            pass  # so that a store that cannot be written is found out before the long part
+        known = known_sha256 or {}
+        tokenizer_path, tokenizer_sha256 = _tokenizer(tokenizer, known)
+        manifest = ModelManifest(
+            id=model_id,
+            kind=kind,
+            format=weights_type,
+            weights=tuple(_weights_file(file, known, progress) for file in files),
+            tokenizer=tokenizer_path,
+            tokenizer_sha256=tokenizer_sha256,
+            architecture=architecture if architecture is not None else facts.architecture,
+            context_length=context_length if context_length is not None else facts.context_length,
+            chat_template=chat_template,
+            template_file=None if template_file is None else regular_file(template_file),
+            defaults=defaults or {},
+            source=source,
+        )
+        return self._replace(manifest, keep_defaults=defaults is None)
 
     def attach_tokenizer(self, model_id: str, path: Path) -> ModelManifest:
-        """Let a model use this tokenizer.json."""
-        raise NotImplementedError
+        """Let a model use this tokenizer.json, in place. Raises ModelNotFound, ModelFileNotFound."""
+        self.get(model_id)
+        tokenizer, sha256 = _tokenizer(path, {})
+        with self._writing(model_id):
+            manifest = replace(self.get(model_id), tokenizer=tokenizer, tokenizer_sha256=sha256)
+            self._write(manifest)
+        return manifest
 
     def get(self, model_id: str) -> ModelManifest:
-        """Return a model's manifest. Raises ModelNotFound, InvalidModelId, InvalidManifest."""
-        raise NotImplementedError
+        """Return a model's manifest. Raises InvalidModelId, ModelNotFound (naming the others), InvalidManifest."""
+        check_model_id(model_id)
+        path = self._path(model_id)
+        if path.name in self._names():  # a file system that ignores case would find other ids, too
+            try:
+                return read_manifest(path)
+            except FileNotFoundError:
+                pass  # removed just now
+        raise ModelNotFound(model_id, [Path(name).stem for name in self._names()])
 
-    def list(self) -> list[ModelManifest]:
-        """Return every readable manifest, by id."""
-        raise NotImplementedError
+    def list(self) -> tuple[ModelManifest, ...]:
+        """Return every manifest that can be read, by id; `broken` has the others."""
+        return tuple(entry for entry in self._entries() if isinstance(entry, ModelManifest))
 
-    def broken(self) -> list[InvalidManifest]:
-        """Return why each unreadable manifest is unreadable, by file name."""
-        raise NotImplementedError
+    def broken(self) -> tuple[InvalidManifest, ...]:
+        """Return what is wrong with each manifest that cannot be read, by file name."""
+        return tuple(entry for entry in self._entries() if isinstance(entry, InvalidManifest))
 
     def verify(self, model_id: str, progress: Progress | None = None) -> ModelManifest:
-        """Hash a model's files against its manifest. Raises IntegrityMismatch, ModelFileNotFound."""
-        raise NotImplementedError
+        """Hash a model's files, and return its manifest when it has the same hashes.
+
+        Raises ModelNotFound, InvalidManifest, ModelFileNotFound, IntegrityMismatch.
+        """
+        manifest = self.get(model_id)
+        expected = [(file.path, file.sha256) for file in manifest.weights]
+        if manifest.tokenizer is not None and manifest.tokenizer_sha256 is not None:
+            expected.append((manifest.tokenizer, manifest.tokenizer_sha256))
+        for path, sha256 in expected:
+            actual, _ = hash_file(regular_file(path), progress)
+            if actual != sha256:
+                raise IntegrityMismatch(model_id, path, sha256, actual)
+        return manifest
 
     def remove(self, model_id: str) -> None:
-        """Forget a model; its weights stay."""
-        raise NotImplementedError
+        """Forget a model, even one whose manifest is broken; its weights stay. Raises ModelNotFound."""
+        check_model_id(model_id)
+        if f"{model_id}{_SUFFIX}" not in self._names():
+            raise ModelNotFound(model_id, [Path(name).stem for name in self._names()])
+        with self._writing(model_id):
+            remove_file(self._path(model_id))
+
+    def _path(self, model_id: str) -> Path:
+        return self._manifests / f"{model_id}{_SUFFIX}"
+
+    def _names(self) -> tuple[str, ...]:
+        """Return the names of the manifest files, sorted by id."""
+        with _store_errors(self._manifests):
+            try:
+                names = [entry.name for entry in self._manifests.iterdir()]
+            except FileNotFoundError:
+                return ()
+        return tuple(sorted((n for n in names if n.endswith(_SUFFIX) and n[0] != "."), key=lambda n: n[:-5]))
+
+    def _entries(self) -> Iterator[ModelManifest | InvalidManifest]:
+        for name in self._names():
+            path = self._manifests / name
+            try:
+                check_model_id(path.stem)
+                yield read_manifest(path)
+            except InvalidModelId as error:
+                yield InvalidManifest(path, f"the file's name is no model id: {error.message}")
+            except InvalidManifest as error:
+                yield error
+            except FileNotFoundError:
+                continue  # removed since it was listed
+
+    def _replace(self, manifest: ModelManifest, *, keep_defaults: bool) -> ModelManifest:
+        with self._writing(manifest.id):
+            if keep_defaults:
+                manifest = replace(manifest, defaults=self._earlier_defaults(manifest.id))
+            self._write(manifest)
+        return manifest
+
+    def _earlier_defaults(self, model_id: str) -> Mapping[str, object]:
+        try:
+            return read_manifest(self._path(model_id)).defaults
+        except (FileNotFoundError, InvalidManifest):
+            return {}
+
+    def _write(self, manifest: ModelManifest) -> None:
+        path = self._path(manifest.id)
+        try:
+            previous = path.read_text(encoding="utf-8")
+        except (FileNotFoundError, UnicodeDecodeError):
+            previous = None
+        try:
+            content = render_manifest(manifest, previous).encode("utf-8")
+        except UnicodeEncodeError as error:
+            raise StoreError(
+                f"{manifest.weights_path}: the path is not valid Unicode", "rename it"
+            ) from error
+        write_file(path, content)
+
+    @contextmanager
+    def _writing(self, model_id: str) -> Iterator[None]:
+        """Hold the store's lock, in a clean folder, for an id that no other differs from in case alone."""
+        with _store_errors(self._manifests):
+            self._manifests.mkdir(parents=True, exist_ok=True)
+            with FileLock(self._manifests / _LOCK):
+                remove_leftovers(self._manifests)
+                self._check_case(model_id)
+                yield
+
+    def _check_case(self, model_id: str) -> None:
+        for name in self._names():
+            known = name.removesuffix(_SUFFIX)
+            if known != model_id and known.lower() == model_id.lower():
+                raise InvalidModelId(model_id, f"differs from {known!r} in case alone")
+
+
+def default_store() -> Path:
+    """Return the store to use when none is named: `RASE_STORE`, else `rase` in the user's data folder."""
+    named = os.environ.get("RASE_STORE")
+    return Path(os.path.abspath(named)) if named else _data_folder() / "rase"  # noqa: PTH100
+
+
+def _data_folder() -> Path:
+    if sys.platform == "win32":
+        return Path(os.environ.get("LOCALAPPDATA") or Path.home() / "AppData" / "Local")
+    if sys.platform == "darwin":
+        return Path.home() / "Library" / "Application Support"
+    named = os.environ.get("XDG_DATA_HOME", "")
+    return Path(named) if Path(named).is_absolute() else Path.home() / ".local" / "share"
+
+
+_ADVICE = {
+    errno.ENOSPC: "free some space on that disk, or choose another store with --store or RASE_STORE",
+    errno.EDQUOT: "free some of your quota, or choose another store with --store or RASE_STORE",
+}
+
+
+@contextmanager
+def _store_errors(path: Path) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        place = error.filename or path
+        advice = _ADVICE.get(error.errno or 0, "choose a store you can write to with --store or RASE_STORE")
+        raise StoreError(
+            f"the model store cannot be used: {place}: {error.strerror or error}", advice
+        ) from error
+
+
+def _check_request(
+    path: Path,
+    facts: ModelFacts,
+    architecture: str | None,
+    context_length: int | None,
+    defaults: Mapping[str, object] | None,
+) -> None:
+    if facts.architecture is not None and architecture not in {None, facts.architecture, *facts.aliases}:
+        raise ArchitectureMismatch(path, str(architecture), facts.architecture)
+    if context_length is not None and not 1 <= context_length < 2**31:
+        raise InvalidGenerationConfig("context_length", context_length, f"a whole number of 1 to {2**31 - 1}")
+    GenerationConfig.from_mapping(defaults or {})
+
+
+def _weights_file(path: Path, known: Mapping[Path, str], progress: Progress | None) -> WeightsFile:
+    if path in known:
+        return WeightsFile(path, known[path], path.stat().st_size)
+    sha256, size = hash_file(path, progress)
+    return WeightsFile(path, sha256, size)
+
+
+def _tokenizer(path: Path | None, known: Mapping[Path, str]) -> tuple[Path | None, str | None]:
+    if path is None:
+        return None, None
+    absolute = regular_file(path)
+    return absolute, known[absolute] if absolute in known else hash_file(absolute)[0]

@@ -7,8 +7,8 @@ from collections.abc import Iterable
 class StopMatcher:
     """Cuts a stream of text before the first stop string, holding back only what may become one.
 
-    The first stop string is the one that ends first, and the longest of those that end there; so the result does not
-    depend on where the pieces are cut. Takes time linear in the text (Aho and Corasick, 1975).
+    The first stop string is the one that ends first, and the longest of those that end there; so the result
+    does not depend on where the pieces are cut. Takes time linear in the text (Aho and Corasick, 1975).
     """
 
     def __init__(self, stops: Iterable[str]) -> None:

@@ -12,8 +12,8 @@ _LIKELY = np.float32(20.0)
 class ScriptedDecoder:
     """A TokenDecoder that plays given rows: each step's token, or its logits float32 [vocab].
 
-    A row given as a token id makes that token by far the likeliest. After the last row the script starts again.
-    `calls` records what was asked for: the prompt as a tuple, then the tokens.
+    A row given as a token id makes that token by far the likeliest. After the last row the script starts
+    again. `calls` records what was asked for: the prompt as a tuple, then the tokens.
     """
 
     def __init__(

@@ -1,0 +1,74 @@
+"""What goes wrong with the hub, in the words of rase."""
+
+import errno
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from rase_core.errors import HubError
+
+_GATED = (
+    "{repo} is gated",
+    "accept its terms at https://huggingface.co/{repo}, then set HF_TOKEN to a token of that account",
+)
+_NO_REPO = (
+    "Hugging Face has no repository {repo!r}, or it is private",
+    "check the name (owner/name); for a private one set HF_TOKEN",
+)
+_NO_REVISION = (
+    "{repo} has no such revision",
+    "leave the revision out, or name a branch, a tag or a commit of it",
+)
+_NO_NAME = ("{repo!r} is no name of a repository", "give it as owner/name")
+_OFFLINE = ("{repo}: offline mode is on", "unset HF_HUB_OFFLINE to download")
+_NO_NETWORK = (
+    "Hugging Face cannot be reached: {error}",
+    "check the network; set HF_HUB_OFFLINE=1 to use what was downloaded before",
+)
+_STATUS = ("Hugging Face refused {repo}: {status}", "check HF_TOKEN if one is set, or try again later")
+_DISK_FULL = ("the disk is full: {error}", "free some space, or set HF_HOME to a folder on another disk")
+_NO_WRITE = ("the download cannot be stored: {error}", "set HF_HOME to a folder that you can write to")
+
+
+def transport_error() -> type[Exception]:
+    """Return the base class of the HTTP library's errors, whichever library huggingface_hub uses."""
+    from huggingface_hub.errors import HfHubHTTPError
+
+    return HfHubHTTPError.__bases__[0]
+
+
+@contextmanager
+def hub_errors(repo: str) -> Iterator[None]:
+    """Turn what huggingface_hub, the network and the disk raise into HubError."""
+    try:
+        yield
+    except (transport_error(), OSError, ValueError) as error:
+        message, advice = _words(error)
+        values = {"repo": repo, "error": str(error) or type(error).__name__, "status": _status(error)}
+        raise HubError(message.format(**values), advice.format(**values)) from error
+
+
+def _words(error: BaseException) -> tuple[str, str]:
+    from huggingface_hub import errors
+
+    table: tuple[tuple[type[BaseException], tuple[str, str]], ...] = (
+        (errors.GatedRepoError, _GATED),  # before the class that it belongs to
+        (errors.RepositoryNotFoundError, _NO_REPO),
+        (errors.RevisionNotFoundError, _NO_REVISION),
+        (errors.HFValidationError, _NO_NAME),
+        (errors.OfflineModeIsEnabled, _OFFLINE),
+        (errors.LocalEntryNotFoundError, _NO_NETWORK),
+        (errors.HfHubHTTPError, _STATUS),
+    )
+    for kind, words in table:
+        if isinstance(error, kind):
+            return words
+    if isinstance(error, OSError) and error.errno is not None:
+        return _DISK_FULL if error.errno in (errno.ENOSPC, errno.EDQUOT) else _NO_WRITE
+    return _NO_NETWORK
+
+
+def _status(error: BaseException) -> str:
+    response = getattr(error, "response", None)
+    code = getattr(response, "status_code", None)
+    reason = getattr(error, "server_message", None) or getattr(response, "reason_phrase", "")
+    return f"status {code} {reason}".strip()

@@ -1,0 +1,83 @@
+"""The files of a hub repository, and which of them a request means."""
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from rase_core.errors import HubError
+from rase_core.weights import split_parts
+
+_GGUF = ".gguf"
+_NO_MODELS = re.compile(r"(^|[/._-])(mmproj|imatrix)([/._-]|$)", re.IGNORECASE)
+_MOST_NAMES = 40
+
+
+@dataclass(frozen=True, slots=True)
+class RemoteFile:
+    """A file of a repository: size in bytes, sha256 if the hub names one, path if it is on this machine."""
+
+    name: str
+    size: int | None
+    sha256: str | None
+    path: Path | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class HubListing:
+    """A repository at a commit."""
+
+    repo: str
+    commit: str
+    files: Mapping[str, RemoteFile]
+
+    def choose(self, file: str | None, quant: str | None) -> tuple[RemoteFile, ...]:
+        """Return the file of this name, or the only model of this quantisation, with all its parts in order.
+
+        Raises HubError listing what is there when there is none, or more than one.
+        """
+        names = _parts(file) if file is not None else self._only_model(quant)
+        missing = [name for name in names if name not in self.files]
+        if missing:
+            raise HubError(f"{self.repo} has no file {missing[0]!r}", self._what_is_there(missing[0]))
+        return tuple(self.files[name] for name in names)
+
+    def _only_model(self, quant: str | None) -> tuple[str, ...]:
+        found = sorted({_parts(name) for name in self._models() if quant is None or _has_quant(name, quant)})
+        wanted = "GGUF file" if quant is None else f"GGUF file of type {quant}"
+        if not found:
+            raise HubError(f"{self.repo} has no {wanted}", self._what_is_there(_GGUF))
+        if len(found) > 1:
+            advice = f"name one of these files: {_enumerate(parts[0] for parts in found)}"
+            raise HubError(f"{self.repo} has more than one {wanted}", advice)
+        return found[0]
+
+    def _models(self) -> list[str]:
+        return [name for name in self.files if name.lower().endswith(_GGUF) and not _NO_MODELS.search(name)]
+
+    def _what_is_there(self, wanted: str) -> str:
+        if not wanted.lower().endswith(_GGUF):
+            return f"its files: {_enumerate(sorted(self.files))}"
+        return f"its GGUF files: {_enumerate(sorted(self._models()))}"
+
+
+def split_quant(repo: str) -> tuple[str, str | None]:
+    """Return the repository and the quantisation of `owner/name:QUANT`; the latter None when not given."""
+    name, colon, quant = repo.partition(":")
+    return name, quant if colon else None
+
+
+def _parts(name: str) -> tuple[str, ...]:
+    folder, slash, base = name.rpartition("/")
+    return tuple(f"{folder}{slash}{part}" for part in split_parts(base))
+
+
+def _has_quant(name: str, quant: str) -> bool:
+    """Tell whether a file name has this type as a whole word: Q4_K is not in Q4_K_M."""
+    return re.search(rf"(?<![A-Za-z0-9_]){re.escape(quant)}(?![A-Za-z0-9_])", name, re.IGNORECASE) is not None
+
+
+def _enumerate(names: Iterable[str]) -> str:
+    shown = list(names)
+    more = f" and {len(shown) - _MOST_NAMES} more" if len(shown) > _MOST_NAMES else ""
+    return (", ".join(shown[:_MOST_NAMES]) or "none") + more

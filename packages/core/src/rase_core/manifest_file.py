@@ -1,0 +1,227 @@
+"""A manifest as a TOML file: reading, and rewriting that keeps what it does not know.
+
+id = "smollm2"                        kind = "generator"     format = "gguf"
+weights = "/models/smollm2.gguf"      sha256 = "..."         size = 91730240
+tokenizer = "/models/tokenizer.json"  tokenizer_sha256 = "..."
+architecture = "llama"                context_length = 8192
+chat_template = "chatml"              template_file = "/models/chat.jinja"
+[[parts]]                             # the further files of split weights: path, sha256, size
+[source]                              # of a pulled model: repo, file, revision
+[defaults]                            # sampling: fields of GenerationConfig
+"""
+
+from collections.abc import Mapping, Sequence, Set
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from rase_core.errors import InvalidGenerationConfig, InvalidManifest
+from rase_core.manifest import ModelFormat, ModelKind, ModelManifest, ModelSource, WeightsFile
+from rase_core.manifest_table import ManifestTable
+from rase_core.sampling import GenerationConfig
+
+if TYPE_CHECKING:
+    from tomlkit import TOMLDocument
+    from tomlkit.container import Container
+    from tomlkit.items import Table
+
+_MOST_BYTES = 4 << 20
+_MOST_PARTS = 99_999
+_MOST_CONTEXT = 2**31 - 1
+
+
+def read_manifest(path: Path) -> ModelManifest:
+    """Read a manifest file, named after its id. Raises InvalidManifest, and FileNotFoundError when missing."""
+    return parse_manifest(_decode(path, _read(path)), path)
+
+
+def parse_manifest(text: str, path: Path) -> ModelManifest:
+    """Return the manifest that a TOML text describes; `path` is for messages. Raises InvalidManifest."""
+    root = ManifestTable(path, text, _parse(text, path).unwrap())
+    model_id = root.string("id")
+    if model_id != path.stem:
+        raise root.error("id", f"is {model_id!r}, but the file is named {path.name!r}")
+    return ModelManifest(
+        id=model_id,
+        kind=ModelKind(root.one_of("kind", list(ModelKind))),
+        format=ModelFormat(root.one_of("format", list(ModelFormat))),
+        weights=(
+            _weights_file(root, "weights"),
+            *(_weights_file(part, "path") for part in root.tables("parts")),
+        ),
+        tokenizer=root.optional_path("tokenizer"),
+        tokenizer_sha256=root.optional_sha256("tokenizer_sha256"),
+        architecture=root.optional_string("architecture"),
+        context_length=root.optional_integer("context_length", 1, _MOST_CONTEXT),
+        chat_template=root.optional_string("chat_template"),
+        template_file=root.optional_path("template_file"),
+        defaults=_defaults(root),
+        source=_source(root),
+    )
+
+
+def render_manifest(manifest: ModelManifest, previous: str | None = None) -> str:
+    """Return the TOML text of a manifest: `previous` with its values changed, unknown keys and comments kept.
+
+    A `previous` text that is not TOML is dropped.
+    """
+    document = _document(previous)
+    for key, value in _root_values(manifest).items():
+        _assign(document, key, value)
+    _assign(document, "parts", [_file_values(file) for file in manifest.weights[1:]] or None)
+    _assign_table(document, "source", _source_values(manifest.source), drop_unknown=manifest.source is None)
+    _assign_table(document, "defaults", _plain_table(manifest.defaults), drop_unknown=True)
+    return document.as_string()
+
+
+def _read(path: Path) -> bytes:
+    try:
+        with path.open("rb") as file:
+            content = file.read(_MOST_BYTES + 1)
+    except FileNotFoundError:
+        raise
+    except OSError as error:
+        raise InvalidManifest(path, f"cannot be read: {error.strerror or error}") from error
+    if len(content) > _MOST_BYTES:
+        raise InvalidManifest(path, f"is larger than {_MOST_BYTES} bytes")
+    return content
+
+
+def _decode(path: Path, content: bytes) -> str:
+    try:
+        return content.decode("utf-8")
+    except UnicodeDecodeError as error:
+        line = content.count(b"\n", 0, error.start) + 1
+        raise InvalidManifest(path, "is not UTF-8 text", line=line) from error
+
+
+def _parse(text: str, path: Path) -> "TOMLDocument":
+    import tomlkit
+    from tomlkit.exceptions import ParseError, TOMLKitError
+
+    try:
+        return tomlkit.parse(text)
+    except ParseError as error:
+        raise InvalidManifest(path, f"is not TOML: {error}", line=error.line) from error
+    except (TOMLKitError, ValueError, RecursionError) as error:
+        raise InvalidManifest(path, f"is not TOML: {error}") from error
+
+
+def _weights_file(table: ManifestTable, path_key: str) -> WeightsFile:
+    return WeightsFile(table.path_of(path_key), table.sha256("sha256"), table.integer("size", 0, 2**63 - 1))
+
+
+def _defaults(root: ManifestTable) -> Mapping[str, object]:
+    table = root.table("defaults")
+    if table is None:
+        return {}
+    for name, value in table.values.items():
+        try:
+            GenerationConfig.from_mapping({name: value})
+        except InvalidGenerationConfig as error:
+            reason = (
+                f"unknown, expected {error.expected}" if error.parameter == "parameter" else error.message
+            )
+            raise table.error(name, reason) from error
+    return dict(table.values)
+
+
+def _source(root: ManifestTable) -> ModelSource | None:
+    table = root.table("source")
+    if table is None:
+        return None
+    return ModelSource(table.string("repo"), table.string("file"), table.optional_string("revision"))
+
+
+def _document(previous: str | None) -> "TOMLDocument":
+    import tomlkit
+
+    if previous is None:
+        return tomlkit.document()
+    try:
+        return _parse(previous, Path())
+    except InvalidManifest:
+        return tomlkit.document()
+
+
+def _root_values(manifest: ModelManifest) -> dict[str, object]:
+    first = manifest.weights[0]
+    return {
+        "id": manifest.id,
+        "kind": manifest.kind.value,
+        "format": manifest.format.value,
+        "weights": str(first.path),
+        "sha256": first.sha256,
+        "size": first.size,
+        "tokenizer": _text(manifest.tokenizer),
+        "tokenizer_sha256": manifest.tokenizer_sha256,
+        "architecture": manifest.architecture,
+        "context_length": manifest.context_length,
+        "chat_template": manifest.chat_template,
+        "template_file": _text(manifest.template_file),
+    }
+
+
+def _file_values(file: WeightsFile) -> dict[str, object]:
+    return {"path": str(file.path), "sha256": file.sha256, "size": file.size}
+
+
+def _source_values(source: ModelSource | None) -> dict[str, object]:
+    return {} if source is None else {"repo": source.repo, "file": source.file, "revision": source.revision}
+
+
+def _text(path: Path | None) -> str | None:
+    return None if path is None else str(path)
+
+
+def _plain_table(values: Mapping[str, object]) -> dict[str, object]:
+    return {str(key): _plain(value) for key, value in values.items()}
+
+
+def _plain(value: object) -> object:
+    """Return a value as TOML has it: lists for tuples and sets, text keys."""
+    if isinstance(value, Mapping):
+        return _plain_table(value)
+    if isinstance(value, Set):
+        return sorted(value)
+    if isinstance(value, Sequence) and not isinstance(value, str):
+        return [_plain(entry) for entry in value]
+    return value
+
+
+def _assign(table: "Container | Table", key: str, value: object) -> None:
+    """Set a key, or remove it when the value is None; an equal value keeps its comment and its spelling."""
+    if value is None:
+        table.pop(key, None)
+    elif key not in table or _unwrapped(table[key]) != value:
+        table[key] = _array_of_tables(value) if key == "parts" else value
+
+
+def _assign_table(
+    document: "TOMLDocument", key: str, values: Mapping[str, object], *, drop_unknown: bool
+) -> None:
+    import tomlkit
+
+    if not values and drop_unknown:
+        document.pop(key, None)
+        return
+    if not isinstance(document.get(key), Mapping):
+        document[key] = tomlkit.table()
+    table = document[key]
+    for name in set(table) - set(values) if drop_unknown else ():
+        table.remove(name)
+    for name, value in values.items():
+        _assign(table, name, value)
+
+
+def _array_of_tables(value: object) -> object:
+    import tomlkit
+
+    array = tomlkit.aot()
+    for entry in value if isinstance(value, list) else []:
+        array.append(tomlkit.item(entry))
+    return array
+
+
+def _unwrapped(item: object) -> object:
+    unwrap = getattr(item, "unwrap", None)
+    return unwrap() if unwrap is not None else item
