@@ -1,0 +1,153 @@
+"""The tokenizer that the rest of rase sees, whatever it was built from."""
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Protocol
+
+_SURROGATE = re.compile("[\ud800-\udfff]")
+
+
+class Encoder(Protocol):
+    """Text to ids."""
+
+    def encode(self, text: str, *, add_special_tokens: bool, parse_special: bool) -> list[int]:
+        """Return the ids of a text that UTF-8 can hold."""
+        ...
+
+
+class Pieces(Protocol):
+    """Ids to texts and bytes."""
+
+    @property
+    def size(self) -> int:
+        """The number of tokens."""
+        ...
+
+    def id_of(self, token: str) -> int | None:
+        """Return the id of a token, spelt as in the vocabulary."""
+        ...
+
+    def token_of(self, token: int) -> str | None:
+        """Return the spelling of an id in the vocabulary; None when there is no such id."""
+        ...
+
+    def bytes_of(self, token: int) -> bytes:
+        """Return the bytes that an id stands for in text; none for an id that does not exist."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class SpecialRules:
+    """Which tokens are special, and what that means.
+
+    Attributes:
+        bos, eos: ids, None where there is none; `ends` are all ids that end an answer.
+        hidden: ids that are no part of the text (control tokens and the unknown token).
+        markers: ids after which the encoder starts a text anew (the special and user-defined tokens).
+        add_bos: whether `encode` begins with BOS.
+        adds_space: whether the encoder puts a space before a text, so that decoding takes it away.
+    """
+
+    bos: int | None
+    eos: int | None
+    ends: frozenset[int]
+    hidden: frozenset[int]
+    markers: frozenset[int]
+    add_bos: bool
+    adds_space: bool
+
+
+class TokenStream:
+    """Bytes of one token after another, with no look-ahead and no re-decoding."""
+
+    def __init__(
+        self, pieces: Pieces, rules: SpecialRules, *, skip_special_tokens: bool, strip: bool
+    ) -> None:
+        self._pieces = pieces
+        self._rules = rules
+        self._skipped = rules.hidden if skip_special_tokens else frozenset[int]()
+        self._strip = strip and rules.adds_space
+
+    def push(self, token: int) -> bytes:
+        """Return the bytes of one more token; they may end within a character."""
+        if token in self._rules.markers:
+            self._strip = self._rules.adds_space
+            return b"" if token in self._skipped else self._pieces.bytes_of(token)
+        data = self._pieces.bytes_of(token)
+        if self._strip and data:
+            self._strip = False
+            return data.removeprefix(b" ")
+        return data
+
+
+class Tokenizer:
+    """Text to token ids and back. It holds no state between calls and may be used from many threads."""
+
+    def __init__(self, encoder: Encoder, pieces: Pieces, rules: SpecialRules) -> None:
+        self._encoder = encoder
+        self._pieces = pieces
+        self._rules = rules
+
+    def encode(self, text: str, add_special_tokens: bool = True, parse_special: bool = True) -> list[int]:
+        """Return the ids of a text.
+
+        `add_special_tokens` adds BOS and EOS where the model wants them; `parse_special` makes the spelling
+        of a control token that token, otherwise it is text like any other. A lone surrogate, which UTF-8
+        cannot hold, counts as U+FFFD. Raises UnencodableText when no token stands for a part of the text.
+        """
+        clean = text if text.isascii() else _SURROGATE.sub("\ufffd", text)
+        return self._encoder.encode(clean, add_special_tokens=add_special_tokens, parse_special=parse_special)
+
+    def decode(self, ids: Iterable[int], skip_special_tokens: bool = True) -> str:
+        """Return the text of ids, with U+FFFD for bytes that are not UTF-8; an unknown id has no text."""
+        stream = self.detokenizer(skip_special_tokens)
+        return b"".join(map(stream.push, ids)).decode("utf-8", "replace")
+
+    def detokenizer(self, skip_special_tokens: bool = True, *, continues: bool = False) -> TokenStream:
+        """Return a stream that gives the bytes of each token as it comes.
+
+        A tokenizer that puts a space before a text has it taken away again, unless the stream `continues` a
+        text whose beginning was decoded elsewhere (a prompt), where that space is one between words.
+        """
+        return TokenStream(
+            self._pieces, self._rules, skip_special_tokens=skip_special_tokens, strip=not continues
+        )
+
+    def token_to_id(self, token: str) -> int | None:
+        """Return the id of a token as the vocabulary spells it, or None."""
+        return self._pieces.id_of(token)
+
+    def id_to_token(self, token: int) -> str | None:
+        """Return the vocabulary's spelling of an id, or None."""
+        return self._pieces.token_of(token)
+
+    @property
+    def vocab_size(self) -> int:
+        """The number of tokens."""
+        return self._pieces.size
+
+    @property
+    def bos_token_id(self) -> int | None:
+        """The token that begins a text, if there is one."""
+        return self._rules.bos
+
+    @property
+    def eos_token_id(self) -> int | None:
+        """The token that the model calls its end of text, if there is one."""
+        return self._rules.eos
+
+    @property
+    def eos_token_ids(self) -> frozenset[int]:
+        """All tokens that end an answer."""
+        return self._rules.ends
+
+    @property
+    def special_token_ids(self) -> frozenset[int]:
+        """The tokens that are no part of the text: control tokens and the unknown token."""
+        return self._rules.hidden
+
+    @property
+    def add_bos(self) -> bool:
+        """Whether `encode` begins with BOS."""
+        return self._rules.add_bos

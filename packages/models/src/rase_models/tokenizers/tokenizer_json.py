@@ -1,0 +1,162 @@
+"""The tokenizer of a tokenizer.json, run by the `tokenizers` library.
+
+Only the way from ids to bytes is ours, because the library decodes whole texts and gives characters.
+"""
+
+import json
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from rase_core.errors import ModelFileNotFound, TokenizerError
+from tokenizers import Tokenizer as Library
+
+from rase_models.tokenizers.byte_level import byte_level_bytes
+from rase_models.tokenizers.end_of_generation import end_names
+from rase_models.tokenizers.pieces import BytesOf, literal_bytes, sentencepiece_bytes
+from rase_models.tokenizers.tokenizer import SpecialRules, Tokenizer
+
+_BOS_NAMES = ("<bos>", "<s>", "<|begin_of_text|>", "<｜begin▁of▁sentence｜>", "<|startoftext|>", "[BOS]")
+_EOS_NAMES = (
+    "<eos>",
+    "</s>",
+    "<|im_end|>",
+    "<|end_of_text|>",
+    "<｜end▁of▁sentence｜>",
+    "<|endoftext|>",
+    "[EOS]",
+)
+
+_SCHEMES: dict[str, BytesOf] = {"ByteLevel": byte_level_bytes, "ByteFallback": sentencepiece_bytes}
+_PLAIN_STEPS = frozenset(("Replace", "Fuse", "Strip", "Metaspace"))
+
+
+def tokenizer_from_json(path: Path) -> Tokenizer:
+    """Build the tokenizer of a tokenizer.json.
+
+    Raises ModelFileNotFound; TokenizerError when the file is no such JSON, or names a decoder whose tokens
+    cannot be turned into bytes one by one.
+    """
+    library = _read(path)
+    added = library.get_added_tokens_decoder()
+    special = {token.content: i for i, token in added.items() if token.special}
+    return Tokenizer(
+        _LibraryEncoder(library),
+        _LibraryPieces(library, frozenset(added), _spelling(path, library)),
+        _rules(library, special, frozenset(added)),
+    )
+
+
+class _LibraryEncoder:
+    def __init__(self, library: Library) -> None:
+        self._library = library
+
+    def encode(self, text: str, *, add_special_tokens: bool, parse_special: bool) -> list[int]:
+        library = self._library if parse_special else self._literal
+        ids: list[int] = library.encode(text, add_special_tokens=add_special_tokens).ids
+        return ids
+
+    @cached_property
+    def _literal(self) -> Library:
+        # A copy, since the switch is a property of the whole tokenizer and other threads use that one.
+        library = Library.from_str(self._library.to_str())
+        library.encode_special_tokens = True
+        return library
+
+
+class _LibraryPieces:
+    def __init__(self, library: Library, literal: frozenset[int], spelt: BytesOf) -> None:
+        self._library = library
+        self._literal = literal
+        self._spelt = spelt
+
+    @cached_property
+    def size(self) -> int:
+        return max(self._library.get_vocab(with_added_tokens=True).values(), default=-1) + 1
+
+    def id_of(self, token: str) -> int | None:
+        found: int | None = self._library.token_to_id(token)
+        return found
+
+    def token_of(self, token: int) -> str | None:
+        found: str | None = self._library.id_to_token(token) if 0 <= token < 1 << 32 else None
+        return found
+
+    def bytes_of(self, token: int) -> bytes:
+        spelling = self.token_of(token)
+        if spelling is None:
+            return b""
+        return literal_bytes(spelling) if token in self._literal else self._spelt(spelling)
+
+
+def _read(path: Path) -> Library:
+    try:
+        data = path.read_bytes()
+    except (OSError, ValueError) as error:
+        raise ModelFileNotFound(path, getattr(error, "strerror", None) or str(error)) from error
+    try:
+        library = Library.from_buffer(data)
+    except Exception as error:
+        raise TokenizerError(
+            f"{path}: not a tokenizer.json: {error}",
+            "attach the tokenizer.json of the model's own repository",
+        ) from error
+    library.no_padding()
+    library.no_truncation()
+    return library
+
+
+def _steps(library: Library) -> list[dict[str, Any]]:
+    """Return the steps of the decoder, as the file describes them."""
+    if library.decoder is None:
+        return []
+    state = json.loads(library.decoder.__getstate__())
+    steps: list[dict[str, Any]] = state["decoders"] if state["type"] == "Sequence" else [state]
+    return steps
+
+
+def _spelling(path: Path, library: Library) -> BytesOf:
+    """Return how the tokens of this decoder spell bytes."""
+    kinds = [step["type"] for step in _steps(library)]
+    known = [_SCHEMES[kind] for kind in kinds if kind in _SCHEMES]
+    if known:
+        return known[0]
+    if kinds and all(kind in _PLAIN_STEPS for kind in kinds):
+        return sentencepiece_bytes
+    raise TokenizerError(
+        f"{path}: cannot turn single tokens into bytes with the decoder {'+'.join(kinds) or 'null'}",
+        f"known decoders: {', '.join((*_SCHEMES, *sorted(_PLAIN_STEPS)))}",
+    )
+
+
+def _strips_space(step: dict[str, Any]) -> bool:
+    match step["type"]:
+        case "Strip":
+            return bool(step["content"] == " " and step["start"] > 0)
+        case "Metaspace":
+            return bool(step.get("prepend_scheme", "always") != "never")
+        case _:
+            return False
+
+
+def _rules(library: Library, special: dict[str, int], added: frozenset[int]) -> SpecialRules:
+    first = _first_added(library)
+    by_name = next((special[name] for name in _BOS_NAMES if name in special), None)
+    names = {token: i for i in added if (token := library.id_to_token(i)) is not None}
+    adds_space = any(_strips_space(step) for step in _steps(library))
+    return SpecialRules(
+        bos=by_name if first is None else first,
+        eos=next((special[name] for name in _EOS_NAMES if name in special), None),
+        ends=end_names(names, special),
+        hidden=frozenset(special.values()),
+        markers=added,
+        add_bos=first is not None,
+        adds_space=adds_space,
+    )
+
+
+def _first_added(library: Library) -> int | None:
+    """Return the token that encoding puts before a text, if it puts one."""
+    plain = library.encode("a", add_special_tokens=False).ids
+    full = library.encode("a", add_special_tokens=True).ids
+    return full[0] if full[: len(plain)] != plain else None
