@@ -58,7 +58,7 @@ def _attempt(url: str, file: BinaryIO, size: int, on_bytes: OnBytes) -> str:
 
 
 def _stream(url: str, file: BinaryIO, size: int, on_bytes: OnBytes) -> None:
-    from huggingface_hub.utils import (  # type: ignore[attr-defined] - exported, but not marked so
+    from huggingface_hub.utils import (  # type: ignore[attr-defined]
         build_hf_headers,
         get_session,
         hf_raise_for_status,

@@ -30,7 +30,7 @@ _MOST_CONTEXT = 2**31 - 1
 
 
 def read_manifest(path: Path) -> ModelManifest:
-    """Read a manifest file, named after its id. Raises InvalidManifest, and FileNotFoundError when missing."""
+    """Read a manifest file, named after its id. Raises InvalidManifest, FileNotFoundError when missing."""
     return parse_manifest(_decode(path, _read(path)), path)
 
 

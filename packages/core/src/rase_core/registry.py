@@ -117,7 +117,7 @@ class ModelRegistry:
         return manifest
 
     def get(self, model_id: str) -> ModelManifest:
-        """Return a model's manifest. Raises InvalidModelId, ModelNotFound (naming the others), InvalidManifest."""
+        """Return a model's manifest. Raises InvalidModelId, ModelNotFound, InvalidManifest."""
         check_model_id(model_id)
         path = self._path(model_id)
         if path.name in self._names():  # a file system that ignores case would find other ids, too

@@ -18,7 +18,7 @@ _LEAST = -745.0  # below it the result is zero in float64
 
 
 def exponential(x: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return e to the power x for x <= 0, minus infinity too, elementwise, to about one unit in the last bit."""
+    """Return e to the power x <= 0, minus infinity too, elementwise, to about one unit in the last bit."""
     clamped = np.maximum(x, _LEAST)
     k = np.rint(clamped * _LOG2_E)
     r = clamped - k * _LN2_HIGH
