@@ -19,6 +19,14 @@ class Architecture(Enum):
     OTHER = "other"
 
 
+class Weights(Enum):
+    """8-bit weights that a dot product takes."""
+
+    ANY_UNSIGNED = "0..255"
+    SMALL_UNSIGNED = "0..127, and -128..127 at a price"
+    SIGNED = "-128..127"
+
+
 @dataclass(frozen=True, slots=True)
 class InstructionSet:
     """A set of vector instructions.
@@ -29,7 +37,7 @@ class InstructionSet:
         features: the LLVM features that a target must have.
         int8_dot: the emitter of int8 dot products, a key of `dot.DOTS`.
         lookup: the emitter of table lookups, a key of `lookup.LOOKUPS`.
-        unsigned_weights: the dot product takes weights of 0..255 as they are. Otherwise it takes -128..127.
+        weights: the weights that the dot product is best at.
         has_fma: float32 multiply-add with one rounding is an instruction.
         has_half: float16 conversions are instructions.
         verified: results were compared on this instruction set with the others, on real or emulated hardware.
@@ -40,7 +48,7 @@ class InstructionSet:
     features: frozenset[str]
     int8_dot: str
     lookup: str
-    unsigned_weights: bool
+    weights: Weights
     has_fma: bool = True
     has_half: bool = True
     verified: bool = True
@@ -53,17 +61,29 @@ INSTRUCTION_SETS: Mapping[str, InstructionSet] = {
     entry.name: entry
     for entry in (
         InstructionSet(
-            "avx512_vnni", Architecture.X86, _AVX512 | {"avx512vnni"}, "vpdpbusd_512", "pshufb_512", True
+            "avx512_vnni",
+            Architecture.X86,
+            _AVX512 | {"avx512vnni"},
+            "vpdpbusd_512",
+            "pshufb_512",
+            Weights.ANY_UNSIGNED,
         ),
-        InstructionSet("avx_vnni", Architecture.X86, _AVX2 | {"avxvnni"}, "vpdpbusd_256", "pshufb_256", True),
-        InstructionSet("avx2", Architecture.X86, _AVX2, "pmaddubsw", "pshufb_256", False),
+        InstructionSet(
+            "avx_vnni",
+            Architecture.X86,
+            _AVX2 | {"avxvnni"},
+            "vpdpbusd_256",
+            "pshufb_256",
+            Weights.ANY_UNSIGNED,
+        ),
+        InstructionSet("avx2", Architecture.X86, _AVX2, "pmaddubsw", "pshufb_256", Weights.SMALL_UNSIGNED),
         InstructionSet(
             "neon_dotprod",
             Architecture.ARM,
             frozenset({"neon", "dotprod"}),
             "sdot",
             "tbl",
-            False,
+            Weights.SIGNED,
             verified=False,
         ),
         InstructionSet(
@@ -72,7 +92,7 @@ INSTRUCTION_SETS: Mapping[str, InstructionSet] = {
             frozenset(),
             "shifts",
             "selects",
-            False,
+            Weights.SIGNED,
             has_fma=False,
             has_half=False,
         ),

@@ -20,7 +20,9 @@ from rase_models.backends.cpu.emission.types import (
     VOID,
     Value,
     constant,
+    every_byte,
     retype,
+    vector,
 )
 from rase_models.backends.cpu.instruction_set import InstructionSet
 
@@ -119,6 +121,15 @@ class Code:
         """Return one lane."""
         return self.builder.extract_element(vector, constant(I32, index))
 
+    def any_lane(self, vector: Value, index: Value) -> Value:
+        """Return the lane with an int64 index that is not known yet, by way of memory.
+
+        LLVM 22 fails on an assertion when it moves such an extraction before the operation that made the vector.
+        """
+        slot = self.builder.ptrtoint(self.variable(vector), I64)
+        element = vector.type.element
+        return self.load(self.at(slot, self.times(index, 4)), element, 4)
+
     def fold(self, vector: Value, combine: Callable[[Value, Value], Value]) -> Value:
         """Reduce a vector to a scalar, the upper half onto the lower until one is left."""
         while vector.type.count > 1:
@@ -201,12 +212,37 @@ class Code:
         """Load 16 float16 as float32."""
         return self.half_to_float(self.load(address, ir.VectorType(I16, LANES)))
 
+    def load_bytes_as_int(self, address: Value) -> Value:
+        """Load 16 bytes of 0..255 as int32."""
+        return self.builder.zext(self.load(address, vector(I8, LANES)), vector(I32, LANES))
+
     def load_bytes(self, address: Value, signed: bool) -> Value:
         """Load 16 bytes as float32."""
         b = self.builder
         extend = b.sext if signed else b.zext
         wide = extend(self.load(address, ir.VectorType(I8, LANES)), ir.VectorType(I32, LANES))
         return b.sitofp(wide, ir.VectorType(F32, LANES))
+
+    # Vectors of packed bytes, as 16 int32 of 4 bytes each.
+
+    def load_words(self, address: Value) -> Value:
+        """Load 64 bytes as 16 int32, at a multiple of 32 bytes."""
+        return self.load(address, vector(I32, LANES), 32)
+
+    def keep_bits(self, words: Value, mask: int) -> Value:
+        """Apply an 8-bit mask to every byte."""
+        return self.builder.and_(words, every_byte(words.type, mask))
+
+    def shift_left(self, words: Value, count: int) -> Value:
+        """Shift int32 left, or right (filling with zeros) when `count` is negative; bits cross bytes."""
+        if count == 0:
+            return words
+        shift = self.builder.shl if count > 0 else self.builder.lshr
+        return shift(words, constant(words.type, abs(count)))
+
+    def field(self, words: Value, at: int, to: int, bits: int) -> Value:
+        """Move `bits` bits of every byte from bit `at` to bit `to`, and clear the others."""
+        return self.keep_bits(self.shift_left(words, to - at), ((1 << bits) - 1) << to)
 
     # Control.
 

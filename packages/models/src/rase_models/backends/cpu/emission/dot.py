@@ -1,13 +1,13 @@
 """Dot products of 8-bit integers, 4 a lane: the one place where instruction sets differ.
 
-Every function adds to 16 int32 lanes the exact sums of 4 products each, so all of them give the same bits. Weights
-are <64 x i8>: 0..255 where the instruction set has `unsigned_weights`, else -128..127; activations -127..127.
+Every function adds to 16 int32 lanes the exact sums of 4 products each, so all of them give the same bits. The 4
+weights and the 4 activations (-127..127) of a lane are the bytes of an int32.
 """
 
 from collections.abc import Callable, Mapping
 
 from rase_models.backends.cpu.emission.code import Code
-from rase_models.backends.cpu.emission.types import I1, I16, Value, constant, vector
+from rase_models.backends.cpu.emission.types import I1, I8, I16, Value, constant, vector
 
 Dot = Callable[[Code, Value, Value, Value, bool], Value]
 
@@ -15,16 +15,15 @@ Dot = Callable[[Code, Value, Value, Value, bool], Value]
 def dot(code: Code, total: Value, weights: Value, activations: Value, signed: bool) -> Value:
     """Return `total` (i32x16) plus the dot products of each lane's 4 weights and 4 activations.
 
-    Weights that are not `signed` lie within 0..127, or within 0..255 with `unsigned_weights`.
+    Weights are -128..127 if `signed`, else 0..127, or 0..255 where the instruction set takes those.
     """
     return DOTS[code.instruction_set.int8_dot](code, total, weights, activations, signed)
 
 
 def _vpdpbusd(bits: int) -> Dot:
     def emit(code: Code, total: Value, weights: Value, activations: Value, signed: bool) -> Value:
-        # LLVM changed the operands to bytes in version 22 and upgrades this older form.
-        operands = [code.builder.bitcast(operand, total.type) for operand in (weights, activations)]
-        return code.call(f"llvm.x86.avx512.vpdpbusd.{bits}", total.type, [total, *operands])
+        # Bytes since LLVM 22, which accepts this older form, too.
+        return code.call(f"llvm.x86.avx512.vpdpbusd.{bits}", total.type, [total, weights, activations])
 
     return emit
 
@@ -37,8 +36,8 @@ def _in_parts(width: int, part_dot: Dot) -> Dot:
             part_dot(
                 code,
                 code.part(total, width, index),
-                code.part(weights, 4 * width, index),
-                code.part(activations, 4 * width, index),
+                code.part(weights, width, index),
+                code.part(activations, width, index),
                 signed,
             )
             for index in range(total.type.count // width)
@@ -50,7 +49,8 @@ def _in_parts(width: int, part_dot: Dot) -> Dot:
 
 def _pmaddubsw(code: Code, total: Value, weights: Value, activations: Value, signed: bool) -> Value:
     """Multiply |w| by x with the sign of w: two products of at most 128 * 127 cannot overflow int16."""
-    shorts = vector(I16, 16)
+    bytes_, shorts = vector(I8, 32), vector(I16, 16)
+    weights, activations = code.builder.bitcast(weights, bytes_), code.builder.bitcast(activations, bytes_)
     if signed:
         activations = code.call("llvm.x86.avx2.psign.b", weights.type, [activations, weights])
         weights = code.call("llvm.abs.v32i8", weights.type, [weights, constant(I1, 0)])
@@ -60,7 +60,8 @@ def _pmaddubsw(code: Code, total: Value, weights: Value, activations: Value, sig
 
 
 def _sdot(code: Code, total: Value, weights: Value, activations: Value, signed: bool) -> Value:
-    return code.call("llvm.aarch64.neon.sdot.v4i32.v16i8", total.type, [total, weights, activations])
+    operands = [code.builder.bitcast(operand, vector(I8, 16)) for operand in (weights, activations)]
+    return code.call("llvm.aarch64.neon.sdot.v4i32.v16i8", total.type, [total, *operands])
 
 
 def _shifts(code: Code, total: Value, weights: Value, activations: Value, signed: bool) -> Value:

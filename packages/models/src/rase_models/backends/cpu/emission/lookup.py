@@ -9,8 +9,10 @@ Lookup = Callable[[Code, Value, Sequence[int]], Value]
 
 
 def lookup(code: Code, indices: Value, table: Sequence[int]) -> Value:
-    """Replace each byte 0..15 of a <64 x i8> by the byte of `table` with that index."""
-    return LOOKUPS[code.instruction_set.lookup](code, indices, table)
+    """Replace each byte 0..15 of 16 int32 by the entry of `table` (0..255) with that index."""
+    b = code.builder
+    found = LOOKUPS[code.instruction_set.lookup](code, b.bitcast(indices, vector(I8, 64)), table)
+    return b.bitcast(found, indices.type)
 
 
 def _shuffle(name: str, width: int) -> Lookup:

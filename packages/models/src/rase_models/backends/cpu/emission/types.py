@@ -36,6 +36,11 @@ def constant(type_: ir.Type, value: float | Sequence[float]) -> ir.Constant:
     return ir.Constant(type_, list(value) if isinstance(value, Sequence) else value)
 
 
+def every_byte(type_: ir.Type, byte: int) -> ir.Constant:
+    """Make an int32 constant, scalar or vector, with all bytes equal."""
+    return constant(type_, int.from_bytes(bytes([byte] * 4), "little", signed=True))
+
+
 def retype(type_: ir.Type, element: ir.Type) -> ir.Type:
     """Return `element`, or a vector of it with as many lanes as `type_` when that is a vector."""
     return ir.VectorType(element, type_.count) if isinstance(type_, ir.VectorType) else element

@@ -24,6 +24,7 @@ functions only.
     sum_lanes max_lanes (v) -> float32
     round_to_int(v) -> i32x16, to_float(i32x16), splat_i32(int32), add_i32(x, y), sum_lanes_i32(v) -> int32
     bits_to_f32(int64)
+    quantise32(low, high, record, row, panel)       32 values to int8, see `activations`
 
     atomic_add(address, value) -> before; atomic_load; atomic_store;
     compare_exchange(address, expected, desired) -> before
@@ -112,6 +113,7 @@ from rase_models.backends.cpu.simd.processor import (
     opaque,
     pause,
 )
+from rase_models.backends.cpu.simd.quantisation import quantise32
 
 __all__ = [
     "OPTIONS",
@@ -167,6 +169,7 @@ __all__ = [
     "pause",
     "prefetch",
     "prefetch_far",
+    "quantise32",
     "round_to_int",
     "sigmoid",
     "splat",

@@ -1,0 +1,1 @@
+"""The packed weight types, a file for each family."""
