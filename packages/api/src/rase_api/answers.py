@@ -27,34 +27,34 @@ async def answer(
     """
     try:
         model = await state.served(body.model)
-        reply = Reply.new(shape, model.id, model.fingerprint)
-        work = Work(request, state.pool, plan(body.config(model.defaults)))
-        if body.is_streamed:
-            return await _streamed(work, Pieces(body, reply))
-        return JSONResponse(reply.whole(await _collected(work), body.choices))
+        choices = plan(body.config(model.defaults))
     except EngineError as error:
         return error_response(error, body.names)
+    reply = Reply.new(shape, model.id, model.fingerprint)
+    respond = _streamed if body.is_streamed else _whole
+    return await respond(Work(request, state.pool, choices), body, reply)
 
 
-async def _streamed(work: Work, pieces: Pieces) -> Response:
+async def _streamed(work: Work, body: Parameters, reply: Reply) -> Response:
     try:
         first = await work.next()
-        if isinstance(first, Failed):
-            raise first.error
     except BaseException:
         work.close()
         raise
-    return EventStream(work, first, pieces)
+    if isinstance(first, Failed):
+        work.close()
+        return error_response(first.error, body.names)
+    return EventStream(work, first, Pieces(body, reply))
 
 
-async def _collected(work: Work) -> list[Generation]:
-    generations = []
+async def _whole(work: Work, body: Parameters, reply: Reply) -> Response:
+    generations: list[Generation] = []
     try:
         while (event := await work.next()) is not None:
             if isinstance(event, Failed):
-                raise event.error
+                return error_response(event.error, body.names)
             if isinstance(event, Finished):
                 generations.append(event.generation)
     finally:
         work.close()
-    return generations
+    return JSONResponse(reply.whole(generations, body.choices))

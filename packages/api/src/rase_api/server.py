@@ -20,6 +20,7 @@ DEFAULT_HOST = "127.0.0.1"
 DEFAULT_PORT = 8080
 GRACE_SECONDS = 5
 BACKLOG = 256
+PORTS = 2**16
 
 OnReady = Callable[[str], None]
 
@@ -49,12 +50,14 @@ def serve(
 
 def listen(host: str, port: int) -> socket.socket:
     """Bind and listen on an address; raises AddressUnavailable saying why not."""
+    if not 0 <= port < PORTS:  # or getaddrinfo takes it modulo this
+        raise AddressUnavailable(host, port, f"ports go from 0 to {PORTS - 1}")
     try:
         family, kind, protocol, _, address = socket.getaddrinfo(
             host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
         )[0]
         listener = socket.socket(family, kind, protocol)
-    except (OSError, OverflowError, UnicodeError) as error:
+    except (OSError, UnicodeError) as error:
         raise AddressUnavailable(host, port, _reason(error)) from error
     try:
         # Windows lets two servers share a port with this option, POSIX only one come back at once.
@@ -62,7 +65,7 @@ def listen(host: str, port: int) -> socket.socket:
             listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         listener.bind(address)
         listener.listen(BACKLOG)
-    except (OSError, OverflowError) as error:
+    except OSError as error:
         listener.close()
         raise AddressUnavailable(host, port, _reason(error)) from error
     return listener

@@ -1,0 +1,73 @@
+import re
+
+import httpx
+import pytest
+from rase_api.testing import ScriptedEngine
+
+URL = "/v1/completions"
+BODY = {"model": "demo", "prompt": "Hi"}
+
+
+def test_an_answer_has_openais_shape(client: httpx.Client) -> None:
+    answer = client.post(URL, json=BODY).json()
+    assert re.fullmatch(r"cmpl-[0-9a-f]{32}", answer.pop("id"))
+    assert answer.pop("system_fingerprint").startswith("fp_")
+    assert answer.pop("created") > 1_600_000_000
+    assert answer == {
+        "object": "text_completion",
+        "model": "demo",
+        "choices": [{"index": 0, "text": "Paris.", "logprobs": None, "finish_reason": "stop"}],
+        "usage": {"prompt_tokens": 2, "completion_tokens": 6, "total_tokens": 8},
+    }
+
+
+@pytest.mark.parametrize(
+    ("prompt", "asked"),
+    [
+        ("Hi", ["Hi"]),
+        (["Hi"], ["Hi"]),
+        ([72, 105], [(72, 105)]),
+        (["a", "bc"], ["a", "bc"]),
+        ([[72], [105]], [(72,), (105,)]),
+    ],
+)
+def test_each_prompt_is_answered_in_order(
+    client: httpx.Client, engine: ScriptedEngine, prompt: object, asked: list[object]
+) -> None:
+    engine.requests.clear()
+    answer = client.post(URL, json=BODY | {"prompt": prompt}).json()
+    assert [request[0] for request in engine.requests] == asked
+    assert [choice["index"] for choice in answer["choices"]] == list(range(len(asked)))
+    assert answer["usage"]["completion_tokens"] == 6 * len(asked)
+
+
+def test_choices_are_numbered_anew_for_each_prompt(client: httpx.Client, engine: ScriptedEngine) -> None:
+    engine.requests.clear()
+    answer = client.post(URL, json=BODY | {"prompt": ["a", "bc"], "n": 2}).json()
+    assert [(prompt, choice) for prompt, _, choice in engine.requests] == [
+        ("a", 0),
+        ("a", 1),
+        ("bc", 0),
+        ("bc", 1),
+    ]
+    assert [choice["index"] for choice in answer["choices"]] == [0, 1, 2, 3]
+    assert answer["usage"]["prompt_tokens"] == 3
+
+
+@pytest.mark.parametrize(
+    ("prompt", "code"),
+    [
+        ("x" * 129, "context_length_exceeded"),
+        ("", "invalid_value"),
+        ([257], "invalid_value"),
+        ([-1], "invalid_value"),
+    ],
+)
+@pytest.mark.parametrize("streamed", [False, True])
+def test_a_prompt_that_cannot_be_evaluated_is_refused(
+    client: httpx.Client, prompt: object, code: str, streamed: bool
+) -> None:
+    response = client.post(URL, json=BODY | {"prompt": prompt, "stream": streamed})
+    assert response.status_code == 400
+    assert response.json()["error"]["code"] == code
+    assert response.json()["error"]["param"] == "prompt"

@@ -1,0 +1,106 @@
+import logging
+from pathlib import Path
+
+import pytest
+import rase_core.errors
+from rase_api.errors import FAULTS, RequestError, envelope, error_response, fault_of
+from rase_core.errors import (
+    BackendFailure,
+    ContextOverflow,
+    EngineError,
+    IntegrityMismatch,
+    InvalidConversation,
+    InvalidGenerationConfig,
+    InvalidLogits,
+    InvalidModelId,
+    ModelNotFound,
+    StoreError,
+    TemplateError,
+)
+
+
+def error_of(error: BaseException, **names: str) -> dict[str, object]:
+    inner = envelope(error, names)["error"]
+    assert isinstance(inner, dict)
+    assert set(inner) == {"message", "type", "param", "code"}
+    return inner
+
+
+def subclasses(kind: type[BaseException]) -> set[type[BaseException]]:
+    direct = kind.__subclasses__()
+    return set(direct).union(*(subclasses(sub) for sub in direct))
+
+
+def test_every_error_that_a_request_can_cause_has_a_line_of_its_own() -> None:
+    assert subclasses(RequestError) <= set(FAULTS)
+
+
+@pytest.mark.parametrize("kind", sorted(subclasses(EngineError), key=lambda kind: kind.__name__))
+def test_every_error_of_the_core_has_an_answer(kind: type[BaseException]) -> None:
+    if kind.__module__ == rase_core.errors.__name__:
+        fault = next(FAULTS[base] for base in kind.__mro__ if base in FAULTS)
+        assert 400 <= fault.status < 600
+
+
+@pytest.mark.parametrize(
+    ("error", "status", "code", "param"),
+    [
+        (ModelNotFound("x", ["a", "b"]), 404, "model_not_found", "model"),
+        (InvalidModelId("../x"), 404, "model_not_found", "model"),
+        (ContextOverflow(200, 128), 400, "context_length_exceeded", "prompt"),
+        (TemplateError("no template"), 400, "chat_template_error", "prompt"),
+        (InvalidConversation("no content", index=3), 400, "invalid_value", "prompt[3]"),
+        (InvalidConversation("refused"), 400, "invalid_value", "prompt"),
+        (InvalidGenerationConfig("top_p", 2, "0 to 1"), 400, "invalid_value", "top_p"),
+        (InvalidLogits(3, 1), 500, "engine_error", None),
+        (BackendFailure("out of memory"), 500, "engine_error", None),
+        (StoreError("no permission"), 500, "engine_error", None),
+        (IntegrityMismatch("x", Path("/x"), "a", "b"), 500, "integrity_mismatch", None),
+    ],
+    ids=lambda value: type(value).__name__,
+)
+def test_an_error_has_the_answer_of_its_nearest_class(
+    error: EngineError, status: int, code: str, param: str | None
+) -> None:
+    assert fault_of(error).status == status
+    assert error_of(error)["code"] == code
+    assert error_of(error)["param"] == param
+
+
+def test_an_unknown_model_is_told_which_there_are() -> None:
+    assert "(registered: a, b)" in str(error_of(ModelNotFound("x", ["a", "b"]))["message"])
+
+
+def test_an_overflow_is_told_in_the_words_that_clients_look_for() -> None:
+    error = error_of(ContextOverflow(8227, 8192), prompt="messages")
+    assert error["message"] == (
+        "This model's maximum context length is 8192 tokens. However, your messages resulted in 8227 tokens. "
+        "Please reduce the length of the messages."
+    )
+    assert error["param"] == "messages"
+
+
+def test_a_parameter_is_called_what_the_request_called_it() -> None:
+    error = error_of(
+        InvalidGenerationConfig("max_tokens", -1, "0 or more"), max_tokens="max_completion_tokens"
+    )
+    assert error["param"] == "max_completion_tokens"
+    assert "'max_completion_tokens'" in str(error["message"])
+
+
+def test_a_bug_tells_nothing_of_itself_but_to_the_log(caplog: pytest.LogCaptureFixture) -> None:
+    with caplog.at_level(logging.ERROR, logger="rase_api"):
+        response = error_response(ZeroDivisionError("secret"))
+    assert response.status_code == 500
+    assert b"secret" not in response.body
+    assert b"Traceback" not in response.body
+    assert "secret" in caplog.text
+
+
+def test_a_clients_fault_is_not_logged(caplog: pytest.LogCaptureFixture) -> None:
+    error_response(ModelNotFound("x", []))
+    assert not caplog.records
+
+
+def test_a_message_that_repeats_its_cause_is_cut() -> None:
+    assert len(str(error_of(ModelNotFound("x" * 100_000, []))["message"])) < 1100

@@ -1,0 +1,120 @@
+import contextlib
+import os
+import signal
+import socket
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+
+import httpx
+import pytest
+from rase_api import AddressUnavailable, serve
+from rase_api.server import listen, url_of
+from rase_api.testing import ScriptedEngine
+
+PROGRAM = """
+import sys, time
+from rase_api import serve
+from rase_api.testing import ScriptedEngine
+engine = ScriptedEngine(context_length=200_000, before_token=lambda: time.sleep(0.01))
+serve(engine, port=0, on_ready=lambda url: print(url, flush=True), grace=int(sys.argv[1]))
+print("done", flush=True)
+"""
+posix = pytest.mark.skipif(os.name == "nt", reason="Windows has no SIGTERM to catch")
+ENDLESS = {"model": "demo", "prompt": "Hi", "ignore_eos": True, "max_tokens": 100_000, "stream": True}
+
+
+@contextlib.contextmanager
+def started(grace: int = 5) -> Iterator[tuple[subprocess.Popen[str], str]]:
+    """Run the program; give the process and its URL."""
+    command = [sys.executable, "-c", PROGRAM, str(grace)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        try:
+            assert process.stdout is not None
+            yield process, process.stdout.readline().strip()
+        finally:
+            process.kill()
+
+
+def test_a_port_in_use_is_named_before_anything_starts() -> None:
+    with listen("127.0.0.1", 0) as taken:
+        port = taken.getsockname()[1]
+        with pytest.raises(AddressUnavailable, match=rf"127\.0\.0\.1:{port}: the port is in use") as failure:
+            serve(ScriptedEngine(), port=port, on_ready=lambda url: pytest.fail("it started"))
+    assert failure.value.port == port
+    assert failure.value.advice
+
+
+@pytest.mark.parametrize(
+    ("host", "port"),
+    [("256.1.1.1", 0), ("no.such.host.invalid", 0), ("127.0.0.1", 70_000), ("127.0.0.1", -1), ("a" * 300, 0)],
+)
+def test_an_address_that_cannot_be_is_named(host: str, port: int) -> None:
+    with pytest.raises(AddressUnavailable):
+        listen(host, port)
+
+
+def test_a_url_can_be_opened_whatever_the_family() -> None:
+    with listen("127.0.0.1", 0) as listener:
+        assert url_of(listener) == f"http://127.0.0.1:{listener.getsockname()[1]}"
+    if socket.has_ipv6:
+        try:
+            with listen("::1", 0) as listener:
+                assert url_of(listener).startswith("http://[::1]:")
+        except AddressUnavailable:
+            pytest.skip("this machine has no IPv6 loopback address")
+
+
+@posix
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_ends_the_server_quietly(number: signal.Signals) -> None:
+    with started() as (process, url):
+        assert httpx.get(f"{url}/health").status_code == 200
+        process.send_signal(number)
+        output, errors = process.communicate(timeout=10)
+    assert (process.returncode, output, errors) == (0, "done\n", "")
+
+
+@posix
+def test_running_answers_are_cut_off_when_the_grace_is_over() -> None:
+    with started(grace=1) as (process, url):
+        with httpx.stream("POST", f"{url}/v1/completions", json=ENDLESS, timeout=10) as response:
+            lines = response.iter_lines()
+            assert next(lines).startswith("data: ")
+            process.send_signal(signal.SIGTERM)
+            with pytest.raises(httpx.RemoteProtocolError):
+                list(lines)
+        output, _ = process.communicate(timeout=10)
+    assert (process.returncode, output) == (0, "done\n")
+
+
+@posix
+def test_an_answer_that_is_nearly_done_is_finished_first() -> None:
+    body = ENDLESS | {"max_tokens": 50}
+    with started() as (process, url):
+        with httpx.stream("POST", f"{url}/v1/completions", json=body, timeout=10) as response:
+            lines = response.iter_lines()
+            next(lines)
+            process.send_signal(signal.SIGTERM)
+            assert [line for line in lines if line][-1] == "data: [DONE]"
+        process.communicate(timeout=10)
+    assert process.returncode == 0
+
+
+def test_a_server_runs_in_any_thread_and_leaves_signals_alone() -> None:
+    before = signal.getsignal(signal.SIGINT)
+    urls: list[str] = []
+    ready = threading.Event()
+
+    def tell(url: str) -> None:
+        urls.append(url)
+        ready.set()
+
+    thread = threading.Thread(
+        target=serve, args=(ScriptedEngine(),), kwargs={"port": 0, "on_ready": tell}, daemon=True
+    )
+    thread.start()
+    assert ready.wait(10)
+    assert httpx.get(f"{urls[0]}/health").status_code == 200
+    assert signal.getsignal(signal.SIGINT) is before
