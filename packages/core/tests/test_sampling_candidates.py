@@ -4,7 +4,6 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-
 from rase_core.decoder import Logits
 from rase_core.sampling.candidates import Candidates, at_least, draw_from_all, nucleus, top_k
 

@@ -3,7 +3,6 @@ import math
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-
 from rase_core.errors import InvalidGenerationConfig
 from rase_core.sampling import GenerationConfig
 

@@ -1,7 +1,6 @@
 import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
-
 from rase_core.sampling.exponential import exponential
 
 

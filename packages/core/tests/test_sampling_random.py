@@ -1,7 +1,6 @@
 import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
-
 from rase_core.sampling.random import philox, uniforms
 
 WORDS = st.integers(0, 2**64 - 1)

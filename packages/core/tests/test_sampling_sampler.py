@@ -2,7 +2,6 @@ import collections
 
 import numpy as np
 import pytest
-
 from rase_core.errors import InvalidGenerationConfig, InvalidLogits
 from rase_core.sampling import GenerationConfig, Sampler
 
