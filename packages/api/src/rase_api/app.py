@@ -4,9 +4,9 @@ from concurrent.futures import ThreadPoolExecutor
 
 from fastapi import APIRouter, FastAPI, Request
 from starlette.exceptions import HTTPException
-from starlette.responses import Response
+from starlette.responses import JSONResponse, Response
 
-from rase_api.errors import MethodNotAllowed, UnknownPath, error_response
+from rase_api.errors import MethodNotAllowed, UnknownPath, envelope, error_response, fault_of
 from rase_api.routes.chat import chat_routes
 from rase_api.routes.completions import completions_routes
 from rase_api.routes.health import health_routes
@@ -51,4 +51,5 @@ def _unroutable(request: Request, error: Exception) -> Response:
 
 
 def _broken(request: Request, error: Exception) -> Response:
-    return error_response(error)
+    # Starlette raises the error again after the response, so that the server logs it.
+    return JSONResponse(envelope(error), status_code=fault_of(error).status)

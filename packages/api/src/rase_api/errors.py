@@ -206,9 +206,13 @@ def _param(error: BaseException, names: Mapping[str, str]) -> str | None:
 
 
 def report(error: BaseException) -> None:
-    """Log a failure that is the server's own; a client's fault is the client's to read."""
-    if fault_of(error).status >= FAULTS[Exception].status and not isinstance(error, Cancelled):
-        logger.error("a request failed: %s", error, exc_info=error)
+    """Log what is the server's own fault, a bug with its traceback; a client reads of its own."""
+    if fault_of(error).status < FAULTS[Exception].status or isinstance(error, Cancelled):
+        return
+    if isinstance(error, EngineError):
+        logger.error("%s%s", error.message, f" ({error.advice})" if error.advice else "")
+    else:
+        logger.error("a request failed", exc_info=error)
 
 
 def error_response(error: BaseException, names: Mapping[str, str] = NO_NAMES) -> JSONResponse:

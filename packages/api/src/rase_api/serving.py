@@ -57,7 +57,7 @@ class ServingEngine(Protocol):
     ) -> Generation:
         """Continue a text, telling each piece; ends when a telling is answered with False, or `cancelled`."""
 
-    def stream_chat(
+    def chat(
         self,
         model_id: str,
         messages: Sequence[Mapping[str, object]],

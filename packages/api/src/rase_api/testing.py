@@ -92,7 +92,7 @@ class ScriptedEngine:
                 self.decoder, tokens, config, cancelled, on_token=tell, detokenizer=DETOKENIZER, choice=choice
             )
 
-    def stream_chat(
+    def chat(
         self,
         model_id: str,
         messages: Sequence[Mapping[str, object]],

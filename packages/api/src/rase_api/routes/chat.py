@@ -39,7 +39,7 @@ def choices(engine: ServingEngine, body: ChatRequest, config: GenerationConfig) 
     for index in range(body.choices):
 
         def run(on_text: OnText, cancelled: IsCancelled, choice: int = index) -> Generation:
-            return engine.stream_chat(
+            return engine.chat(
                 body.model,
                 turns,
                 config,
