@@ -1,0 +1,8 @@
+"""Conversations to prompts: templates, their sandbox, and the choice among them."""
+
+from rase_models.chat.builtin import BUILTIN_TEMPLATES
+from rase_models.chat.choice import choose_template
+from rase_models.chat.prompt import encode_chat
+from rase_models.chat.template import ChatTemplate
+
+__all__ = ["BUILTIN_TEMPLATES", "ChatTemplate", "choose_template", "encode_chat"]

@@ -1,0 +1,62 @@
+"""Which template a model is used with."""
+
+from rase_core.errors import InvalidGguf, TemplateError
+
+from rase_models.chat.builtin import BUILTIN_TEMPLATES, builtin_name
+from rase_models.chat.template import ChatTemplate
+from rase_models.gguf import GgufFile
+from rase_models.tokenizers import Tokenizer
+
+TEMPLATE_KEY = "tokenizer.chat_template"
+
+
+def choose_template(
+    manifest_template: str | None,
+    file: GgufFile | None,
+    architecture: str,
+    tokenizer: Tokenizer | None,
+) -> ChatTemplate:
+    """Return the template of a model: the manifest's, else the GGUF's own, else its architecture's built-in.
+
+    `manifest_template` is jinja text or the name of a built-in. The tokenizer tells the texts of BOS and EOS.
+    Raises TemplateError when there is none, or when the manifest names one that does not exist.
+    """
+    tokens = _special_tokens(tokenizer)
+    if manifest_template:
+        return _named(manifest_template, tokens)
+    own = _own_template(file)
+    if own:
+        return ChatTemplate(own, "the GGUF's chat template", tokens)
+    name = builtin_name(architecture)
+    if name is None:
+        raise TemplateError(
+            f"no chat template: the manifest and the file have none, and none is known for {architecture!r}",
+            f"give a template with --chat-template: jinja text, or one of {', '.join(BUILTIN_TEMPLATES)}",
+        )
+    return _named(name, tokens)
+
+
+def _named(template: str, tokens: dict[str, str]) -> ChatTemplate:
+    if template in BUILTIN_TEMPLATES:
+        return ChatTemplate(BUILTIN_TEMPLATES[template], f"the built-in template {template}", tokens)
+    if "{" not in template:
+        raise TemplateError(
+            f"unknown chat template {template[:80]!r}",
+            f"give jinja text, or one of {', '.join(BUILTIN_TEMPLATES)}",
+        )
+    return ChatTemplate(template, "the manifest's chat template", tokens)
+
+
+def _own_template(file: GgufFile | None) -> str | None:
+    try:
+        return None if file is None else file.string(TEMPLATE_KEY, None)
+    except InvalidGguf as error:
+        raise TemplateError(error.message, error.advice) from error
+
+
+def _special_tokens(tokenizer: Tokenizer | None) -> dict[str, str]:
+    if tokenizer is None:
+        return {}
+    ids = {"bos_token": tokenizer.bos_token_id, "eos_token": tokenizer.eos_token_id}
+    found = {name: tokenizer.id_to_token(token) for name, token in ids.items() if token is not None}
+    return {name: token for name, token in found.items() if token is not None}

@@ -1,0 +1,39 @@
+"""From a conversation to the ids that the model reads."""
+
+from collections.abc import Mapping, Sequence
+
+from rase_models.chat.template import ChatTemplate
+from rase_models.tokenizers import Tokenizer
+
+
+def encode_chat(
+    template: ChatTemplate,
+    tokenizer: Tokenizer,
+    messages: Sequence[Mapping[str, object]],
+    *,
+    add_generation_prompt: bool = True,
+    continue_final_message: bool = False,
+    **extra: object,
+) -> list[int]:
+    """Return the prompt of a conversation as ids.
+
+    One BOS begins it where the model wants one or the template writes one. The arguments and errors are those
+    of `ChatTemplate.render`, and UnencodableText.
+    """
+    text = template.render(
+        messages,
+        add_generation_prompt=add_generation_prompt,
+        continue_final_message=continue_final_message,
+        **extra,
+    )
+    return encode_prompt(tokenizer, text)
+
+
+def encode_prompt(tokenizer: Tokenizer, text: str) -> list[int]:
+    """Return the ids of a rendered conversation: at most one BOS before it, and no EOS after it."""
+    ids = tokenizer.encode(text, add_special_tokens=False, parse_special=True)
+    bos = tokenizer.bos_token_id
+    written = next((i for i, token in enumerate(ids) if token != bos), len(ids))
+    if bos is not None and (written or tokenizer.add_bos):
+        return [bos, *ids[written:]]
+    return ids

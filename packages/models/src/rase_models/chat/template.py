@@ -1,0 +1,133 @@
+"""A chat template: jinja text that turns messages into a prompt."""
+
+import traceback
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+from rase_core.errors import InvalidConversation, TemplateError
+
+from rase_models.chat.budget import Budget, spending, whole_size
+from rase_models.chat.messages import Message, plain, plain_messages
+
+if TYPE_CHECKING:
+    from jinja2 import Template
+
+_LONGEST = 1 << 16  # characters of a template; the longest in use have about 20,000
+_OPEN_END = "\ue000open\ue000 "  # ends in a space, to see whether the template trims the message
+_FAULTS = (
+    ArithmeticError,
+    AttributeError,
+    LookupError,
+    MemoryError,
+    RecursionError,
+    SyntaxError,
+    TypeError,
+    ValueError,
+)
+
+
+@dataclass(frozen=True)
+class ChatTemplate:
+    """A template, compiled when it is first needed; safe to use from many threads.
+
+    Attributes:
+        source: the jinja text.
+        name: where it comes from, for messages: `the GGUF`, `the manifest`, `built-in chatml`.
+        special_tokens: texts that the template may write, by the names it knows them by (`bos_token`).
+    """
+
+    source: str
+    name: str = "the chat template"
+    special_tokens: Mapping[str, str] = field(default_factory=dict)
+
+    def render(
+        self,
+        messages: Sequence[Mapping[str, object]],
+        *,
+        add_generation_prompt: bool = True,
+        continue_final_message: bool = False,
+        **extra: object,
+    ) -> str:
+        """Return the prompt of a conversation, as `apply_chat_template` of transformers does.
+
+        `continue_final_message` leaves the last message open, for the model to go on with it. `extra` are
+        further variables of the template, plain JSON values. Raises InvalidConversation when the messages are
+        at fault or the template refuses them, TemplateError when the template is broken or does too much.
+        """
+        chat = plain_messages(messages, knows_developer="developer" in self.source)
+        if continue_final_message:
+            _leave_open(chat)
+        text = self._run(chat, extra, add_generation_prompt and not continue_final_message)
+        return self._cut_open(text) if continue_final_message else text
+
+    def compile(self) -> None:
+        """Check the template without rendering it; TemplateError names the line of a fault."""
+        _ = self._compiled
+
+    def _run(self, chat: list[Message], extra: Mapping[str, object], add_generation_prompt: bool) -> str:
+        variables = {key: plain(value, None) for key, value in extra.items()}
+        template = self._compiled
+        with spending(Budget()):
+            given = whole_size(chat, variables)
+        try:
+            with spending(Budget(given)):
+                return template.render(
+                    **{"tools": None, "documents": None, **self.special_tokens, **variables},
+                    messages=chat,
+                    add_generation_prompt=add_generation_prompt,
+                )
+        except _faults() as error:
+            raise self._fault(error, _line_of(error)) from error
+
+    @cached_property
+    def _compiled(self) -> "Template":
+        from rase_models.chat.environment import TemplateEnvironment
+
+        if len(self.source) > _LONGEST:
+            raise TemplateError(f"{self.name} has {len(self.source)} characters, more than {_LONGEST}")
+        try:
+            with spending(Budget()):
+                return TemplateEnvironment().compile_bounded(self.source)
+        except _faults() as error:
+            raise self._fault(error, getattr(error, "lineno", None)) from error
+
+    def _fault(self, error: BaseException, line: int | None) -> TemplateError:
+        place = self.name if line is None else f"{self.name}, line {line}"
+        return TemplateError(
+            f"{place}: {getattr(error, 'message', None) or error or type(error).__name__}",
+            "give another template with --chat-template",
+        )
+
+    def _cut_open(self, text: str) -> str:
+        at = text.rfind(_OPEN_END.strip())
+        if at < 0:
+            raise InvalidConversation(
+                f"{self.name} does not write the last message, so it cannot be continued"
+            )
+        kept = text[:at]
+        return kept if text.startswith(_OPEN_END, at) else kept.rstrip()
+
+
+def _leave_open(chat: list[Message]) -> None:
+    last = chat[-1]
+    if last["role"] != "assistant" or not isinstance(last.get("content"), str):
+        raise InvalidConversation(
+            "only an assistant's message with content can be continued", index=len(chat) - 1
+        )
+    last["content"] = f"{last['content']}{_OPEN_END}"
+
+
+def _faults() -> tuple[type[BaseException], ...]:
+    from jinja2 import TemplateError as JinjaError
+
+    return (JinjaError, *_FAULTS)
+
+
+def _line_of(error: BaseException) -> int | None:
+    """Return the line of the template in which an error happened."""
+    lines = [
+        frame.lineno for frame in traceback.extract_tb(error.__traceback__) if frame.filename == "<template>"
+    ]
+    return lines[-1] if lines else None
