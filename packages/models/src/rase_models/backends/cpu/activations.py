@@ -1,14 +1,14 @@
 """Activations quantised to int8 per 32 columns, in records that every weight type multiplies with.
 
-A record holds `panel` rows x 32 columns in 52 bytes a row; panels are of 1 row, or of 8 rows in batches. Its parts,
-each for all rows of the panel:
+A record holds `panel` rows x 32 columns in 52 bytes a row; panels are of 1 row, or of 8 rows in batches.
+Its parts, each for all rows of the panel:
 
-    int8 [panel][32] values x / d, rounded half to even
-    float32 [panel] d = max|x| / 127 | float32 [panel] d * sum of the values
-    int32 [panel] -128 * sum | int32 [panel] -32 * sum of values 0..15 | int32 [panel] -32 * sum of values 16..31
+    int8 [panel][32] values x / d, rounded half to even float32 [panel] d = max|x| / 127 | float32 [panel] d
+    * sum of the values int32 [panel] -128 * sum | int32 [panel] -32 * sum of values 0..15 | int32 [panel]
+    -32 * sum of values 16..31
 
-Records of a panel follow each other over the columns, panels follow each other over the rows. The integer sums are
-where dot products with weights that are stored with an offset start.
+Records of a panel follow each other over the columns, panels follow each other over the rows. The integer
+sums are where dot products with weights that are stored with an offset start.
 """
 
 from rase_models.backends.cpu.emission.code import Code

@@ -1,4 +1,4 @@
-"""One row of a packed matrix as float32: what an embedding looks up. Emitted as row(weights, row, blocks, y)."""
+"""One row of a packed matrix as float32: an embedding's lookup. Emitted as row(weights, row, blocks, y)."""
 
 from collections.abc import Callable
 
@@ -52,13 +52,15 @@ def _store_span(code: Code, span: Span, lane: Value, address: Value) -> None:
 
 def float_row(form: FloatFormat) -> Row:
     """Return the emitter that writes a row (int64 index) of packed floats to float32 [columns] at y."""
+
     def emit(code: Code, weights: Value, row: Value, blocks: Value, y: Value) -> None:
         b = code.builder
         group, lane = b.lshr(row, constant(I64, 4)), b.and_(row, constant(I64, GROUP_ROWS - 1))
         base = code.at(weights, b.mul(group, code.times(blocks, form.nbytes)))
         base = code.at(base, code.times(lane, form.element_nbytes))
         with code.loop(blocks) as index:
-            value = code.load(code.at(base, code.times(index, form.nbytes)), form.element, form.element_nbytes)
+            address = code.at(base, code.times(index, form.nbytes))
+            value = code.load(address, form.element, form.element_nbytes)
             code.store(code.at(y, code.times(index, 4)), form.convert(code, value), 4)
 
     return emit

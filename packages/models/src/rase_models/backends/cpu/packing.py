@@ -6,8 +6,9 @@
     row(form)(weights, row, blocks, y)
     tile(form, rows)(weights, blocks, x, row, y, y_stride, add)
 
-The table needs neither numba nor a compiler; `repack`, `row` and `tile` import numba when called, and give functions
-for compiled code, whose arguments are int64. `tiles`, `dequantisation` and `repacking` say what they mean.
+The table needs neither numba nor a compiler; `repack`, `row` and `tile` import numba when called, and give
+functions for compiled code, whose arguments are int64. `tiles`, `dequantisation` and `repacking` say what
+they mean.
 """
 
 from collections.abc import Mapping
@@ -95,8 +96,8 @@ def row(form: WeightFormat) -> "Operation":
 def tile(form: WeightFormat, rows: int, panel: int | None = None) -> "Operation":
     """Return the compiled-code function that multiplies 16 outputs x `rows` rows, one of `TILE_ROWS`.
 
-    Activation records are in panels of `panel` rows: 8, or 1 for the only row of a step, which is the default for one
-    row. Float weights have no panels.
+    Activation records are in panels of `panel` rows: 8, or 1 for the only row of a step, which is the
+    default for one row. Float weights have no panels.
     """
     from rase_models.backends.cpu.simd.operation import i64, operation, void
 

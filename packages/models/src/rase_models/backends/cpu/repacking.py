@@ -1,4 +1,4 @@
-"""From the file's rows to interleaved groups of 16. Emitted as repack(thread, threads, source, target, rows, columns).
+"""From a file's rows to groups of 16: emitted as repack(thread, threads, source, target, rows, columns).
 
 Groups are split over the threads. All arguments are int64; source and target are addresses.
 """

@@ -5,9 +5,10 @@ order, so its bits do not depend on how many rows share the tile. Emitted as a f
 
     tile(weights, blocks, x, row, y, y_stride, add)
 
-weights: address of a group's first block; blocks: how many; x: address of the panel of activation records; row: the
-first row within the panel; y: address of float32 outputs, 16 a row; y_stride: bytes between rows of y; add: add to
-what is there if not 0. For float weights x is the first row of float32 and `row` the bytes between rows.
+weights: address of a group's first block; blocks: how many; x: address of the panel of activation records;
+row: the first row within the panel; y: address of float32 outputs, 16 a row; y_stride: bytes between rows
+of y; add: add to what is there if not 0. For float weights x is the first row of float32 and `row` the
+bytes between rows.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence

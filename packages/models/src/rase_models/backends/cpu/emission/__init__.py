@@ -1,1 +1,1 @@
-"""How kernels are emitted as LLVM IR: addresses, vectors, loops, dot products. Knows llvmlite, and not numba."""
+"""Emitting kernels as LLVM IR: addresses, vectors, loops, dot products. Knows llvmlite, and not numba."""

@@ -124,7 +124,8 @@ class Code:
     def any_lane(self, vector: Value, index: Value) -> Value:
         """Return the lane with an int64 index that is not known yet, by way of memory.
 
-        LLVM 22 fails on an assertion when it moves such an extraction before the operation that made the vector.
+        LLVM 22 fails on an assertion when it moves such an extraction before the operation that made the
+        vector.
         """
         slot = self.builder.ptrtoint(self.variable(vector), I64)
         element = vector.type.element

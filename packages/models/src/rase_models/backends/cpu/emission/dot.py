@@ -1,7 +1,7 @@
 """Dot products of 8-bit integers, 4 a lane: the one place where instruction sets differ.
 
-Every function adds to 16 int32 lanes the exact sums of 4 products each, so all of them give the same bits. The 4
-weights and the 4 activations (-127..127) of a lane are the bytes of an int32.
+Every function adds to 16 int32 lanes the exact sums of 4 products each, so all of them give the same bits.
+The 4 weights and the 4 activations (-127..127) of a lane are the bytes of an int32.
 """
 
 from collections.abc import Callable, Mapping

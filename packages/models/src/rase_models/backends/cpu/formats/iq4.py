@@ -20,7 +20,7 @@ def table_vectors(code: Code, address: Value) -> list[Value]:
 
 
 class IQ4_NL(PackedFormat):  # noqa: N801
-    """Scales [sub-blocks][16] float16, then per sub-block 4 vectors of the file's bytes: 4.5 bits a weight."""
+    """Scales [sub-blocks][16] float16, per sub-block 4 vectors of the file's bytes: 4.5 bits a weight."""
 
     type = GgmlType.IQ4_NL
     chunks = 1

@@ -1,8 +1,8 @@
-"""What a packed weight type is: the layout of its blocks, how a file's block gets there, and how it comes apart.
+"""A packed weight type: the layout of its blocks, how a file's block gets there, and how it comes apart.
 
-A packed matrix is a sequence of groups of 16 rows, a group a sequence of blocks over the columns, a block a header and
-chunks of columns. In a block the 16 rows are interleaved: a lane of a vector is a row. Missing rows of the last group
-are zeros.
+A packed matrix is a sequence of groups of 16 rows, a group a sequence of blocks over the columns, a block a
+header and chunks of columns. In a block the 16 rows are interleaved: a lane of a vector is a row. Missing
+rows of the last group are zeros.
 """
 
 from abc import ABC, abstractmethod
@@ -142,5 +142,6 @@ class PackedFormat(ABC):
     ) -> Iterator[Span]:
         """Emit one chunk, 32 columns after 32 columns.
 
-        Each span is emitted when it is asked for. `block` and `chunk` are addresses, `index` is the chunk's number.
+        Each span is emitted when it is asked for. `block` and `chunk` are addresses, `index` is the chunk's
+        number.
         """

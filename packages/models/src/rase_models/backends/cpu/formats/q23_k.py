@@ -15,8 +15,8 @@ _SCALES, _AFTER_SCALES = 64, 320
 class Q2_K(PackedFormat):  # noqa: N801
     """1344 bytes, 2.625 bits a weight.
 
-    d [16] float16, -dmin [16] float16, scale and minimum nibbles [16][16], then 2 chunks of 128 columns: 8 vectors of
-    the file's bytes, whose bits 2f and 2f + 1 are columns 32f to 32f + 31.
+    d [16] float16, -dmin [16] float16, scale and minimum nibbles [16][16], then 2 chunks of 128 columns: 8
+    vectors of the file's bytes, whose bits 2f and 2f + 1 are columns 32f to 32f + 31.
     """
 
     name = "q2_k"
@@ -66,8 +66,8 @@ class Q2_K(PackedFormat):  # noqa: N801
 class Q3_K(PackedFormat):  # noqa: N801
     """1856 bytes, 3.625 bits a weight (3.4375 in the file).
 
-    d [16] float16, 32 bytes unused, scales [16][16] int8, 8 vectors of the file's third bits (bit 4c + f belongs to
-    field f of chunk c), then the chunks of Q2_K.
+    d [16] float16, 32 bytes unused, scales [16][16] int8, 8 vectors of the file's third bits (bit 4c + f
+    belongs to field f of chunk c), then the chunks of Q2_K.
     """
 
     name = "q3_k"

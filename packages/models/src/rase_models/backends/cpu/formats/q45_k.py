@@ -36,8 +36,9 @@ def load_scales(code: Code, header: tuple[Value, ...], block: Value, index: Valu
 class Q4_K(PackedFormat):  # noqa: N801
     """2368 bytes, 4.625 bits a weight (4.5 in the file).
 
-    d [16] float16, -dmin [16] float16, scales [8][16] uint8, minimums [8][16] uint8, then 4 chunks of 64 columns: 8
-    vectors of the file's bytes, whose low nibbles are the first 32 columns and high nibbles the other 32.
+    d [16] float16, -dmin [16] float16, scales [8][16] uint8, minimums [8][16] uint8, then 4 chunks of 64
+    columns: 8 vectors of the file's bytes, whose low nibbles are the first 32 columns and high nibbles the
+    other 32.
     """
 
     name = "q4_k"
@@ -71,8 +72,8 @@ class Q4_K(PackedFormat):  # noqa: N801
 class Q5_K(PackedFormat):  # noqa: N801
     """2880 bytes, 5.625 bits a weight (5.5 in the file).
 
-    The header of Q4_K, then 8 vectors of the file's fifth bits (bit 2c + h belongs to half h of chunk c), then the
-    chunks of Q4_K.
+    The header of Q4_K, then 8 vectors of the file's fifth bits (bit 2c + h belongs to half h of chunk c),
+    then the chunks of Q4_K.
     """
 
     name = "q5_k"

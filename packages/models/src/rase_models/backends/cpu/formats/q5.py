@@ -75,7 +75,7 @@ class Q5_0(PackedFormat):  # noqa: N801
 
 
 class Q5_1(PackedFormat):  # noqa: N801
-    """Scale [16], minimum [16] float16, 4 vectors of nibbles, one of fifth bits: 384 bytes, 6 bits a weight."""
+    """Scale, minimum [16] float16, 4 vectors of nibbles, one of fifth bits: 384 bytes, 6 bits a weight."""
 
     name = "q5_1"
     type = GgmlType.Q5_1

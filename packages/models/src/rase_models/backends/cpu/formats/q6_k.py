@@ -11,9 +11,9 @@ from rase_models.gguf.types import GgmlType
 class Q6_K(PackedFormat):  # noqa: N801
     """3392 bytes, 6.625 bits a weight (6.5625 in the file).
 
-    d [16] float16, 32 bytes unused, scales [16][16] int8, then 8 chunks of 32 columns. For each 16 columns there are 3
-    vectors whose low 6 bits are columns 0..3, 4..7 and 8..11, and whose top 2 bits are, high bits first, those of
-    columns 12..15.
+    d [16] float16, 32 bytes unused, scales [16][16] int8, then 8 chunks of 32 columns. For each 16 columns
+    there are 3 vectors whose low 6 bits are columns 0..3, 4..7 and 8..11, and whose top 2 bits are, high
+    bits first, those of columns 12..15.
     """
 
     name = "q6_k"
@@ -50,7 +50,7 @@ class Q6_K(PackedFormat):  # noqa: N801
 
 
 def _file_word(block: RowBlock, column: int) -> Value:
-    """Join 4 low and 2 high bits of 4 columns, as the file lays them out in halves of 128 and quarters of 32."""
+    """Join 4 low and 2 high bits of 4 columns; the file has them in halves of 128 and quarters of 32."""
     half, quarter, rest = column // 128, column % 128 // 32, column % 32
     low = block.read(64 * half + 32 * (quarter % 2) + rest, 4)
     high = block.read(128 + 32 * half + rest, 4)

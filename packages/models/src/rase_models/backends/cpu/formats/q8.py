@@ -9,7 +9,7 @@ from rase_models.gguf.types import GgmlType
 
 
 class Q8_0(PackedFormat):  # noqa: N801
-    """Scales [sub-blocks][16] float16, then per sub-block 8 vectors of 4 columns, stored as the value plus 128.
+    """Scales [sub-blocks][16] float16, per sub-block 8 vectors of 4 columns, stored as the value plus 128.
 
     Two sub-blocks make whole cache lines: 64 + 1024 bytes, 8.5 bits a weight.
     """
