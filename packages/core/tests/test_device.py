@@ -22,7 +22,7 @@ def test_a_device_is_parsed_whatever_its_case() -> None:
 def test_an_unknown_device_is_an_error_with_the_known_ones(text: str) -> None:
     with pytest.raises(BackendUnavailable, match="no such device") as caught:
         DevicePreference.parse(text)
-    assert caught.value.advice == "choose one of auto, cpu, cuda, metal"
+    assert caught.value.advice == "choose one of auto, cpu, cuda, metal, reference"
 
 
 def test_auto_takes_the_first_usable_of_cuda_metal_and_cpu() -> None:

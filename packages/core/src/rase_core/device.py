@@ -8,12 +8,16 @@ from rase_core.errors import BackendFailure, BackendUnavailable
 
 
 class DevicePreference(StrEnum):
-    """The device a caller asks for; `auto` is the first usable one of CUDA, Metal and CPU."""
+    """The device a caller asks for; `auto` is the first usable one of CUDA, Metal and CPU.
+
+    `reference` computes in plain numpy, for comparison.
+    """
 
     AUTO = "auto"
     CPU = "cpu"
     CUDA = "cuda"
     METAL = "metal"
+    REFERENCE = "reference"
 
     @classmethod
     def parse(cls, text: str) -> "DevicePreference":
