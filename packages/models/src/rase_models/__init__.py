@@ -1,22 +1,50 @@
-"""GGUF models: architectures, tokenizers, templates and backends.
+"""GGUF models for rase: load them, turn text into tokens and back, and run the engine.
 
-Names are imported when they are first used, so that `import rase_models` costs nothing.
+Nothing is imported before it is used.
 """
 
 from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from rase_models.loading import load_decoder as load_decoder
-    from rase_models.tokenizers import load_tokenizer as load_tokenizer
+    from rase_models.engine import Engine
+    from rase_models.gguf import GgufFile, open_gguf
+    from rase_models.loading import load_decoder
+    from rase_models.session import Session
+    from rase_models.session_cache import SessionCache
+    from rase_models.text_stream import TextStream
+    from rase_models.tokenizers import Tokenizer, load_tokenizer
 
-_PLACES = {
+__all__ = [
+    "Engine",
+    "GgufFile",
+    "Session",
+    "SessionCache",
+    "TextStream",
+    "Tokenizer",
+    "load_decoder",
+    "load_tokenizer",
+    "open_gguf",
+]
+
+_MODULES = {
+    "Engine": "rase_models.engine",
+    "GgufFile": "rase_models.gguf",
+    "Session": "rase_models.session",
+    "SessionCache": "rase_models.session_cache",
+    "TextStream": "rase_models.text_stream",
+    "Tokenizer": "rase_models.tokenizers",
     "load_decoder": "rase_models.loading",
     "load_tokenizer": "rase_models.tokenizers",
+    "open_gguf": "rase_models.gguf",
 }
 
 
 def __getattr__(name: str) -> object:
-    if name not in _PLACES:
+    if name not in _MODULES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(_PLACES[name]), name)
+    return getattr(import_module(_MODULES[name]), name)
+
+
+def __dir__() -> list[str]:
+    return sorted([*globals(), *__all__])

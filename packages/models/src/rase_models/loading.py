@@ -37,8 +37,22 @@ def load_decoder(
     Raises BackendUnavailable, ModelFileError, BackendFailure when the weights do not fit into the memory, and
     InvalidGenerationConfig for a context length that is longer than the model's.
     """
+    return load_gguf(
+        open_gguf(path), device, threads, context_length=context_length, on_bytes=on_bytes, progress=progress
+    )
+
+
+def load_gguf(
+    file: GgufFile,
+    device: str = "cpu",
+    threads: int | None = None,
+    *,
+    context_length: int | None = None,
+    on_bytes: OnBytes | None = None,
+    progress: Progress | None = None,
+) -> ProgramDecoder:
+    """Load a model whose header has been read, as `load_decoder` does."""
     backend = load_backend(device)
-    file = open_gguf(path)
     program = build_program(file)
     _check_context_length(context_length, program.context_length)
     eos_tokens = end_of_generation_tokens(file)

@@ -1,0 +1,108 @@
+"""Which device to use, and whether it computes what it should."""
+
+import os
+import platform
+from collections.abc import Iterator
+from functools import partial
+
+import numpy as np
+from rase_core.device import DevicePreference, ProbeReport, probe
+from rase_core.errors import BackendFailure, BackendUnavailable
+
+from rase_models.backends import BACKENDS, load_backend
+from rase_models.backends.base import Rows
+from rase_models.gguf import GgmlType, TensorInfo, Weight
+from rase_models.program import Embed, Linear, Program, RmsNorm, SelectOutputs
+
+_WIDTH = 64
+_VOCABULARY = 48
+_EPS = 1e-5
+_TOLERANCE = 1e-4
+
+
+def choose_device(name: str) -> str:
+    """Return the backend for a device's name; for `auto` the first one that can be imported.
+
+    Raises BackendUnavailable for an unknown name, and when there is no such backend here.
+    """
+    candidates = [device.value for device in DevicePreference.parse(name).candidates() if device in BACKENDS]
+    for device in candidates[:-1]:
+        try:
+            return load_backend(device).name
+        except BackendUnavailable:
+            continue
+    return load_backend(candidates[-1] if candidates else name).name
+
+
+def probe_devices(name: str) -> ProbeReport:
+    """Try the devices that a name stands for, best first, each with a real computation.
+
+    Raises BackendUnavailable for an unknown name.
+    """
+    preference = DevicePreference.parse(name)
+    probers = {device: partial(_check, device.value) for device in DevicePreference if device in BACKENDS}
+    return probe(preference, probers)
+
+
+def _check(device: str) -> str:
+    """Compute a few logits on a backend and compare them with numpy's; return what computed them."""
+    program = _program()
+    runner = load_backend(device).load(program, _weights())
+    try:
+        found = runner.run(_rows())
+    finally:
+        runner.close()
+    error = float(np.abs(found - _expected()).max())
+    if not error <= _TOLERANCE:
+        raise BackendFailure(f"the {device} backend computes wrong values: off by {error}")
+    return f"{platform.machine() or 'unknown machine'}, {os.cpu_count()} logical CPUs; matrix product checked"
+
+
+def _program() -> Program:
+    ops = (
+        Embed("x", "token_embd.weight"),
+        RmsNorm("h", "x", "output_norm.weight", _EPS),
+        SelectOutputs("s", "h"),
+        Linear("logits", "s", "output.weight"),
+    )
+    buffers = {"x": _WIDTH, "h": _WIDTH, "s": _WIDTH, "logits": _VOCABULARY}
+    return Program("check", _VOCABULARY, 64, ops, buffers, ())
+
+
+def _values() -> dict[str, np.ndarray[tuple[int, ...], np.dtype[np.float32]]]:
+    rng = np.random.default_rng(0)
+    return {
+        "token_embd.weight": rng.normal(size=(_VOCABULARY, _WIDTH)).astype(np.float32),
+        "output_norm.weight": rng.normal(size=_WIDTH).astype(np.float32),
+        "output.weight": rng.normal(size=(_VOCABULARY, _WIDTH)).astype(np.float32),
+    }
+
+
+def _weights() -> Iterator[Weight]:
+    offset = 0
+    for name, values in _values().items():
+        yield Weight(
+            TensorInfo(name, GgmlType.F32, values.shape, offset, values.nbytes),
+            values.reshape(-1).view(np.uint8),
+        )
+        offset += values.nbytes
+
+
+def _rows() -> Rows:
+    count = 5
+    return Rows(
+        sequences=np.zeros(count, np.int32),
+        positions=np.arange(count, dtype=np.int32),
+        tokens=np.arange(count, dtype=np.int32) * 7,
+        outputs=np.array([1, 4], np.int32),
+        block_tables=np.zeros((1, 1), np.int32),
+    )
+
+
+def _expected() -> np.ndarray[tuple[int, ...], np.dtype[np.float64]]:
+    values = {name: value.astype(np.float64) for name, value in _values().items()}
+    rows = _rows()
+    x = values["token_embd.weight"][rows.tokens[rows.outputs]]
+    h = x / np.sqrt((x**2).mean(axis=1, keepdims=True) + _EPS) * values["output_norm.weight"]
+    expected: np.ndarray[tuple[int, ...], np.dtype[np.float64]] = h @ values["output.weight"].T
+    return expected

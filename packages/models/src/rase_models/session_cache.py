@@ -1,0 +1,129 @@
+"""The models in memory: each loaded and verified once, however many threads ask for it."""
+
+import threading
+from collections.abc import Iterator
+from concurrent.futures import Future
+from contextlib import contextmanager
+from pathlib import Path
+from typing import NamedTuple
+
+from rase_core.errors import EngineError
+from rase_core.manifest import ModelManifest
+from rase_core.registry import ModelRegistry
+
+from rase_models.session import Session
+from rase_models.session_loader import SessionLoader
+
+
+class _Key(NamedTuple):
+    store: Path
+    model_id: str
+    device: str
+
+
+class SessionCache:
+    """Sessions by store, model and device. Thread-safe."""
+
+    def __init__(self, loader: SessionLoader | None = None) -> None:
+        self._loader = loader or SessionLoader()
+        self._loads: dict[_Key, Future[Session | None]] = {}
+        self._mutex = threading.Lock()
+
+    def get_or_load(self, registry: ModelRegistry, model_id: str, device: str) -> Session:
+        """Return the session of a registered model, loading and verifying it if it is not in memory.
+
+        Threads that ask for a model while it is loaded wait for that load, and get its error if it fails; the
+        next one to ask tries again. A session whose manifest has changed since, in anything but its defaults,
+        is replaced. Raises what ModelRegistry.get and SessionLoader.load raise.
+        """
+        manifest = registry.get(model_id)
+        key = _Key(registry.store, model_id, device)
+        while True:
+            load, is_mine, outdated = self._claim(key, manifest)
+            if outdated is not None:
+                outdated.retire()
+            if is_mine:
+                self._run(key, load, manifest, device)
+            session = load.result()
+            if session is not None and _is_current(session, manifest):
+                session.manifest = manifest  # its defaults may be newer
+                return session
+
+    @contextmanager
+    def lease(self, registry: ModelRegistry, model_id: str, device: str) -> Iterator[Session]:
+        """Give the session, which stays in memory meanwhile; raises what `get_or_load` raises."""
+        session = self.get_or_load(registry, model_id, device)
+        while not session.enter():
+            session = self.get_or_load(registry, model_id, device)
+        try:
+            yield session
+        finally:
+            session.leave()
+
+    def sessions(self) -> list[Session]:
+        """Return the sessions in memory."""
+        with self._mutex:
+            return [session for load in self._loads.values() if (session := _loaded(load)) is not None]
+
+    def clear(self, store: Path | None = None, model_id: str | None = None) -> None:
+        """Let go of all models, or those of a store or an id; one in use goes when its last user is done."""
+        with self._mutex:
+            keys = [k for k in self._loads if store in (None, k.store) and model_id in (None, k.model_id)]
+            loads = [self._loads.pop(key) for key in keys]
+        for load in loads:
+            load.add_done_callback(_retire)
+
+    def _claim(
+        self, key: _Key, manifest: ModelManifest
+    ) -> tuple[Future[Session | None], bool, Session | None]:
+        """Return the load to wait for, whether the caller is to run it, and the session that it replaces."""
+        with self._mutex:
+            load = self._loads.get(key)
+            session = _loaded(load) if load is not None else None
+            if load is not None and (not load.done() or (session and _is_current(session, manifest))):
+                return load, False, None
+            load = self._loads[key] = Future()
+            return load, True, session
+
+    def _run(self, key: _Key, load: Future[Session | None], manifest: ModelManifest, device: str) -> None:
+        try:
+            load.set_result(self._loader.load(manifest, device))
+        except EngineError as error:
+            self._forget(key, load)
+            load.set_exception(error)
+        except BaseException:
+            self._forget(key, load)
+            load.set_result(None)  # an interrupt is the business of this thread alone: let another one load
+            raise
+
+    def _forget(self, key: _Key, load: Future[Session | None]) -> None:
+        with self._mutex:
+            if self._loads.get(key) is load:
+                del self._loads[key]
+
+
+def _loaded(load: Future[Session | None]) -> Session | None:
+    return load.result() if load.done() and load.exception() is None else None
+
+
+def _retire(load: Future[Session | None]) -> None:
+    session = _loaded(load)
+    if session is not None:
+        session.retire()
+
+
+def _is_current(session: Session, manifest: ModelManifest) -> bool:
+    return _substance(session.manifest) == _substance(manifest)
+
+
+def _substance(manifest: ModelManifest) -> tuple[object, ...]:
+    """Return what a session depends on."""
+    return (
+        manifest.weights,
+        manifest.tokenizer,
+        manifest.tokenizer_sha256,
+        manifest.architecture,
+        manifest.context_length,
+        manifest.chat_template,
+        manifest.template_file,
+    )

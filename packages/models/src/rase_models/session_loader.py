@@ -1,0 +1,148 @@
+"""From a manifest to a session: one pass over the weights that loads and verifies them."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from rase_core.errors import (
+    ArchitectureMismatch,
+    IntegrityMismatch,
+    InvalidGenerationConfig,
+    ModelFileError,
+    ModelFileNotFound,
+    StoreError,
+    TemplateError,
+    UnsupportedFormat,
+)
+from rase_core.hashing import hash_file
+from rase_core.manifest import ModelFormat, ModelKind, ModelManifest
+from rase_core.progress import Progress
+
+from rase_models.byte_hashes import ByteHashes
+from rase_models.chat import ChatTemplate, choose_template
+from rase_models.decoder import ProgramDecoder
+from rase_models.gguf import GgufFile, OnBytes, open_gguf
+from rase_models.loading import load_gguf
+from rase_models.registration import ARCHITECTURE_ALIASES
+from rase_models.session import Session
+from rase_models.tokenizers import Tokenizer, load_tokenizer, tokenizer_from_gguf
+
+
+@dataclass(frozen=True, slots=True)
+class SessionLoader:
+    """How models are loaded: with how many threads, at most how much context, and who hears of it."""
+
+    threads: int | None = None
+    context_length: int | None = None
+    progress: Progress | None = None
+
+    def load(self, manifest: ModelManifest, device: str) -> Session:
+        """Load a model and hash its files in the same pass.
+
+        Raises IntegrityMismatch when a file is not the one that was registered, ArchitectureMismatch, and
+        what `load_gguf`, `load_tokenizer` and `tokenizer_from_gguf` raise. Nothing stays in memory then.
+        """
+        _check_kind(manifest)
+        try:
+            file = open_gguf(manifest.weights_path)
+            _check_architecture(manifest, file)
+            _check_parts(manifest, file)
+            tokenizer = _tokenizer(manifest, file)
+            template = _template(manifest, file, tokenizer)
+            decoder = self._verified_decoder(manifest, file, device)
+        except ModelFileError as error:
+            _explain(manifest, error)
+            raise
+        return Session(manifest, device, decoder, tokenizer, template)
+
+    def decoder(
+        self, file: GgufFile, device: str, registered: int | None = None, on_bytes: OnBytes | None = None
+    ) -> ProgramDecoder:
+        """Load the weights, for the registered context length, else the model's own, or less if limited."""
+        own = registered or file.integer(f"{file.architecture}.context_length", None)
+        limits = [limit for limit in (own, self.context_length) if limit is not None]
+        return load_gguf(
+            file,
+            device,
+            self.threads,
+            context_length=min(limits, default=None),
+            on_bytes=on_bytes,
+            progress=self.progress,
+        )
+
+    def _verified_decoder(self, manifest: ModelManifest, file: GgufFile, device: str) -> ProgramDecoder:
+        with ByteHashes(len(file.parts)) as hashes:
+            decoder = self.decoder(file, device, manifest.context_length, hashes.see)
+        try:
+            _check_digests(manifest, hashes.digests())
+        except IntegrityMismatch:
+            decoder.close()
+            raise
+        return decoder
+
+
+def _check_kind(manifest: ModelManifest) -> None:
+    if manifest.format is not ModelFormat.GGUF:
+        raise UnsupportedFormat(manifest.weights_path, f"a {manifest.format} file")
+    if manifest.kind is not ModelKind.GENERATOR:
+        raise InvalidGenerationConfig("model", manifest.id, f"a generator, not an {manifest.kind} model")
+
+
+def _check_architecture(manifest: ModelManifest, file: GgufFile) -> None:
+    known = {None, file.architecture, *ARCHITECTURE_ALIASES.get(file.architecture, ())}
+    if manifest.architecture not in known:
+        raise ArchitectureMismatch(file.path, str(manifest.architecture), file.architecture)
+
+
+def _check_parts(manifest: ModelManifest, file: GgufFile) -> None:
+    registered = tuple(weights.path for weights in manifest.weights)
+    if registered != file.parts:
+        raise StoreError(
+            f"model {manifest.id!r}: its manifest has {len(registered)} files, "
+            f"but {file.path} is one of {len(file.parts)}",
+            "import the model again",
+        )
+
+
+def _check_digests(manifest: ModelManifest, digests: Sequence[str]) -> None:
+    for weights, digest in zip(manifest.weights, digests, strict=True):
+        if digest != weights.sha256:
+            raise IntegrityMismatch(manifest.id, weights.path, weights.sha256, digest)
+
+
+def _explain(manifest: ModelManifest, error: ModelFileError) -> None:
+    """Raise IntegrityMismatch in place of an error that a changed file explains."""
+    if not isinstance(error, ModelFileNotFound):
+        try:
+            _check_digests(manifest, [hash_file(weights.path)[0] for weights in manifest.weights])
+        except IntegrityMismatch as mismatch:
+            raise mismatch from error
+
+
+def _tokenizer(manifest: ModelManifest, file: GgufFile) -> Tokenizer:
+    if manifest.tokenizer is None:
+        return tokenizer_from_gguf(file)
+    digest, _ = hash_file(manifest.tokenizer)
+    if manifest.tokenizer_sha256 not in (None, digest):
+        raise IntegrityMismatch(manifest.id, manifest.tokenizer, str(manifest.tokenizer_sha256), digest)
+    return load_tokenizer(manifest.tokenizer)
+
+
+def _template(manifest: ModelManifest, file: GgufFile, tokenizer: Tokenizer) -> ChatTemplate | TemplateError:
+    """Choose the template; a model without a usable one still completes texts."""
+    try:
+        given = manifest.chat_template
+        if manifest.template_file is not None:
+            given = _read_template(manifest.template_file)
+        return choose_template(given, file, manifest.architecture or file.architecture, tokenizer)
+    except TemplateError as error:
+        return error
+
+
+def _read_template(path: Path) -> str:
+    try:
+        return path.read_text(encoding="utf-8")
+    except OSError as error:
+        raise ModelFileNotFound(path, error.strerror or str(error)) from error
+    except UnicodeDecodeError as error:
+        raise TemplateError(f"{path}: not UTF-8", "save the template as UTF-8") from error
