@@ -45,10 +45,15 @@ def embed(op: Embed, run: Run) -> None:
 
 def rms_norm(op: RmsNorm, run: Run) -> None:
     x = run.buffers[op.x]
-    parts = x.reshape(len(x), op.heads, -1)
+    parts = _parts(x, op.heads)
     mean_square = np.mean(np.square(parts), axis=-1, keepdims=True)
     normed = parts / np.sqrt(mean_square + op.eps) * run.weights[op.weight]
     run.buffers[op.out] = normed.reshape(x.shape)
+
+
+def _parts(x: Floats, parts: int) -> Floats:
+    """Return the equal parts of every row, float32 [rows, parts, width / parts]."""
+    return x.reshape(len(x), parts, x.shape[1] // parts)
 
 
 def linear(op: Linear, run: Run) -> None:
@@ -60,7 +65,7 @@ def linear(op: Linear, run: Run) -> None:
 
 def rotate(op: Rotate, run: Run) -> None:
     x = run.buffers[op.x]
-    heads = x.reshape(len(x), op.heads, -1).copy()
+    heads = _parts(x, op.heads).copy()
     first, second = _pairs(op.rope)
     angles = run.rows.positions[:, None, None] * np.array(op.rope.frequencies)  # float64 [rows, 1, pairs]
     cosine = (np.cos(angles) * op.rope.magnitude).astype(np.float32)
@@ -80,7 +85,7 @@ def _pairs(rope: Rope) -> tuple[slice, slice]:
 
 def attention(op: Attention, run: Run) -> None:
     cache, rows = run.caches[op.layer], run.rows
-    q = run.buffers[op.q].reshape(-1, op.head_count, op.key_length)
+    q = _parts(run.buffers[op.q], op.head_count)
     out = np.empty((len(q), op.head_count, op.value_length), np.float32)
     for sequence in np.unique(rows.sequences):
         own = np.flatnonzero(rows.sequences == sequence)
