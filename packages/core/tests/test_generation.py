@@ -140,7 +140,7 @@ def test_no_tokens_asked_for_computes_nothing() -> None:
 
 
 def test_a_prompt_longer_than_the_context_is_an_error() -> None:
-    with pytest.raises(ContextOverflow, match="3 tokens.* 2 tokens"):
+    with pytest.raises(ContextOverflow, match=r"3 tokens.* 2 tokens"):
         generate(ScriptedDecoder([5], context_length=2), [1, 2, 3], GREEDY)
 
 

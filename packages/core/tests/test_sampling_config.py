@@ -104,7 +104,7 @@ def test_a_mapping_replaces_fields_of_a_base() -> None:
 
 
 def test_an_unknown_parameter_is_named_with_the_known_ones() -> None:
-    with pytest.raises(InvalidGenerationConfig, match="'topk'.*top_k") as caught:
+    with pytest.raises(InvalidGenerationConfig, match=r"'topk'.*top_k") as caught:
         GenerationConfig.from_mapping({"topk": 7})
     assert (caught.value.parameter, caught.value.value) == ("parameter", "topk")
 
@@ -114,11 +114,17 @@ def test_a_mapping_of_all_fields_makes_the_same_config() -> None:
     assert GenerationConfig.from_mapping(config.to_mapping()) == config
 
 
-@given(
-    st.dictionaries(
-        st.text(max_size=12), st.recursive(st.none() | st.integers() | st.floats() | st.text(), st.lists)
-    )
+NAMES = st.sampled_from((*FLOATS, *INTEGERS, "stop", "logit_bias", "bad_words", "unknown"))
+VALUES = (
+    st.none()
+    | st.integers()
+    | st.floats()
+    | st.text(max_size=3)
+    | st.lists(st.integers() | st.text(max_size=3))
 )
+
+
+@given(st.dictionaries(NAMES, VALUES, max_size=3))
 def test_any_mapping_is_a_config_or_a_named_error(values: dict[str, object]) -> None:
     try:
         GenerationConfig.from_mapping(values)

@@ -9,7 +9,6 @@ from typing import BinaryIO
 from rase_core.errors import HubError
 from rase_core.hub_errors import transport_error
 
-_CHUNK = 1 << 20
 _ATTEMPTS = 5
 _PAUSE_SECONDS = 0.5
 _TIMEOUT_SECONDS = 30.0
@@ -69,7 +68,7 @@ def _stream(url: str, file: BinaryIO, size: int, on_bytes: OnBytes) -> None:
         hf_raise_for_status(response)
         if response.status_code != _PARTIAL_CONTENT:
             _empty(file)
-        for chunk in response.iter_bytes(_CHUNK):
+        for chunk in response.iter_bytes():
             if file.tell() + len(chunk) > size:
                 _empty(file)
                 raise HubError(f"{url} has more than the {size} bytes that the hub names", "try again")

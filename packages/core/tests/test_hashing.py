@@ -1,0 +1,46 @@
+import hashlib
+import os
+import threading
+from pathlib import Path
+
+import pytest
+from rase_core.errors import Cancelled, ModelFileNotFound
+from rase_core.hashing import hash_file
+from rase_core.progress import ProgressEvent, ProgressPhase
+
+
+@pytest.mark.parametrize("size", [0, 1, 1 << 20, (3 << 20) + 17])
+def test_it_is_the_sha256_of_the_file_with_progress_up_to_its_size(tmp_path: Path, size: int) -> None:
+    path = tmp_path / "datei mit ü.bin"
+    path.write_bytes(os.urandom(size))
+    events: list[ProgressEvent] = []
+    assert hash_file(path, events.append) == (hashlib.sha256(path.read_bytes()).hexdigest(), size)
+    assert [event.done for event in events] == [*range(1 << 20, size, 1 << 20), *([size] if size else [])]
+    assert all((e.phase, e.file, e.total) == (ProgressPhase.HASH, path.name, size) for e in events)
+
+
+def test_a_file_that_is_not_there_is_named(tmp_path: Path) -> None:
+    with pytest.raises(ModelFileNotFound, match="No such file"):
+        hash_file(tmp_path / "missing")
+
+
+def test_progress_can_give_up(tmp_path: Path) -> None:
+    path = tmp_path / "x"
+    path.write_bytes(b"x" * (2 << 20))
+
+    def give_up(event: ProgressEvent) -> None:
+        raise Cancelled
+
+    with pytest.raises(Cancelled):
+        hash_file(path, give_up)
+
+
+def test_other_threads_run_while_it_hashes(tmp_path: Path) -> None:
+    path = tmp_path / "x"
+    path.write_bytes(bytes(64 << 20))
+    hashing = threading.Thread(target=hash_file, args=(path,))
+    counted = 0
+    hashing.start()
+    while hashing.is_alive():
+        counted += 1
+    assert counted > 1000

@@ -1,0 +1,213 @@
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import tomlkit
+from hypothesis import given
+from hypothesis import strategies as st
+from rase_core.errors import InvalidManifest
+from rase_core.manifest import ModelFormat, ModelKind, ModelManifest, ModelSource, WeightsFile
+from rase_core.manifest_file import parse_manifest, read_manifest, render_manifest
+
+SHA = "0123456789abcdef" * 4
+PATH = Path("/store/manifests/tiny.toml")
+TINY = ModelManifest(id="tiny", weights=(WeightsFile(Path("/models/tiny.gguf"), SHA, 42),))
+FULL = ModelManifest(
+    id="tiny",
+    weights=tuple(WeightsFile(Path(f"/m ü/a-0000{i}-of-00003.gguf"), SHA, i) for i in (1, 2, 3)),
+    kind=ModelKind.EMBEDDING,
+    format=ModelFormat.SAFETENSORS,
+    tokenizer=Path('/m/"quoted"\\tok.json'),
+    tokenizer_sha256=SHA[::-1],
+    architecture="llama",
+    context_length=8192,
+    chat_template="{% for m in messages %}\n{{ m['content'] }}\n'''\"\"\"{% endfor %}",
+    template_file=Path("/t.jinja"),
+    defaults={"temperature": 0.1, "stop": ["</s>"], "logit_bias": {"3": -1.5}},
+    source=ModelSource("owner/name", "a.gguf", "abc"),
+)
+TEXT = render_manifest(TINY)
+
+
+@pytest.mark.parametrize("manifest", [TINY, FULL])
+def test_a_manifest_survives_the_file(manifest: ModelManifest) -> None:
+    assert parse_manifest(render_manifest(manifest), PATH) == manifest
+
+
+@pytest.mark.parametrize("before", [TINY, FULL])
+@pytest.mark.parametrize("after", [TINY, FULL])
+def test_a_rewrite_reads_as_the_new_manifest(before: ModelManifest, after: ModelManifest) -> None:
+    assert parse_manifest(render_manifest(after, render_manifest(before)), PATH) == after
+
+
+def test_an_unchanged_manifest_keeps_its_text() -> None:
+    assert render_manifest(FULL, render_manifest(FULL)) == render_manifest(FULL)
+
+
+HAND_EDITED = f'''# my favourite
+note = "keep me"
+id = "tiny" # trailing
+kind = "generator"
+format   =   "gguf"
+weights = "/models/tiny.gguf"
+sha256 = "{SHA}"
+size = 42
+later.maybe = [1, 2]
+
+[source] # from there
+repo = "owner/name"
+file = "a.gguf"
+mirror = "elsewhere"
+
+[defaults]
+temperature = 0.1 # calm
+
+[custom]
+x = 1 # keep me too
+'''
+
+
+def test_unknown_keys_and_comments_survive_a_rewrite() -> None:
+    manifest = parse_manifest(HAND_EDITED, PATH)
+    changed = replace(
+        manifest, context_length=99, source=ModelSource("owner/name", "b.gguf"), architecture="llama"
+    )
+    text = render_manifest(changed, HAND_EDITED)
+    assert parse_manifest(text, PATH) == changed
+    for kept in (
+        "# my favourite",
+        'note = "keep me"',
+        '"tiny" # trailing',
+        'format   =   "gguf"',
+        "later.maybe = [1, 2]",
+        "[source] # from there",
+        'mirror = "elsewhere"',
+        "temperature = 0.1 # calm",
+        "x = 1 # keep me too",
+    ):
+        assert kept in text, kept
+    assert render_manifest(manifest, HAND_EDITED) == HAND_EDITED
+
+
+def test_a_broken_earlier_text_is_dropped() -> None:
+    assert parse_manifest(render_manifest(TINY, "= broken ["), PATH) == TINY
+
+
+def test_defaults_become_the_sampling_settings() -> None:
+    config = FULL.default_config()
+    assert (config.temperature, config.stop, config.logit_bias, config.top_k) == (
+        0.1,
+        ("</s>",),
+        {3: -1.5},
+        40,
+    )
+
+
+def edited(old: str, new: str) -> str:
+    assert old in TEXT
+    return TEXT.replace(old, new)
+
+
+@pytest.mark.parametrize(
+    ("text", "line", "key", "reason"),
+    [
+        ("", 1, "id", "is missing"),
+        ("id = ", 1, None, "is not TOML"),
+        (TEXT + "\nx = [1,", 8, None, "is not TOML"),
+        (TEXT + 'id = "again"', None, None, "is not TOML"),
+        (edited('id = "tiny"', 'id = "other"'), 1, "id", "is 'other', but the file is named 'tiny.toml'"),
+        (edited('id = "tiny"', "id = 3"), 1, "id", "is 3, expected a text"),
+        (edited('"generator"', '"painter"'), 2, "kind", "is 'painter', expected generator or embedding"),
+        (edited('"gguf"', '""'), 3, "format", "is '', expected a text"),
+        (edited("/models/", "models/"), 4, "weights", "is 'models/tiny.gguf', expected an absolute path"),
+        (edited(SHA, SHA[1:]), 5, "sha256", f"is '{SHA[1:]}', expected a sha256"),
+        (edited(SHA, SHA.upper()), 5, "sha256", "lower-case hex"),
+        (edited("size = 42", "size = -1"), 6, "size", "is -1, expected a whole number of 0 to"),
+        (edited("size = 42", "size = true"), 6, "size", "is True"),
+        (edited("size = 42", "size = 4.2"), 6, "size", "is 4.2"),
+        (edited("size = 42\n", ""), 1, "size", "is missing"),
+        (TEXT + "context_length = 0", 7, "context_length", "is 0"),
+        (TEXT + "tokenizer = 'x.json'", 7, "tokenizer", "expected an absolute path"),
+        (TEXT + "tokenizer_sha256 = 'x'", 7, "tokenizer_sha256", "expected a sha256"),
+        (TEXT + "defaults = 3", 7, "defaults", "is 3, expected a table"),
+        (
+            TEXT + "[defaults]\ntop_k = 1\ntop_q = 1",
+            9,
+            "defaults.top_q",
+            "unknown, expected one of max_tokens",
+        ),
+        (TEXT + "\n[defaults]\ntop_p = 7", 9, "defaults.top_p", "invalid top_p: 7"),
+        (TEXT + "[source]\nfile = 'x'", 7, "source.repo", "is missing"),
+        (TEXT + "[source]\nrepo = 'x'\nfile = 1", 9, "source.file", "is 1"),
+        (TEXT + "parts = [1]", 7, "parts", "expected tables"),
+        (TEXT + f"[[parts]]\npath='/a'\nsha256='{SHA}'\nsize=1\n[[parts]]\npath=1", 12, "parts.path", "is 1"),
+        (TEXT + "[[parts]]\nsize=1", 7, "parts.path", "is missing"),
+        (TEXT + 'chat_template = """\nsize = 1\n[x]\n"""\narchitecture = 5', 11, "architecture", "is 5"),
+    ],
+)
+def test_what_is_wrong_is_said_with_file_line_and_key(
+    text: str, line: int | None, key: str | None, reason: str
+) -> None:
+    with pytest.raises(InvalidManifest) as caught:
+        parse_manifest(text, PATH)
+    error = caught.value
+    assert (error.path, error.key) == (PATH, key)
+    assert reason in error.reason
+    assert line is None or error.line == line
+    assert str(PATH) in str(error) and (line is None or f"line {line}" in str(error))
+
+
+@given(st.integers(0, len(TEXT)), st.text(max_size=6))
+def test_any_edit_gives_a_manifest_or_a_named_error(place: int, inserted: str) -> None:
+    try:
+        parse_manifest(TEXT[:place] + inserted + TEXT[place + len(inserted) // 2 :], PATH)
+    except InvalidManifest as error:
+        assert error.path == PATH
+
+
+@given(st.integers(0, len(HAND_EDITED)))
+def test_half_a_manifest_is_a_manifest_or_a_named_error(length: int) -> None:
+    try:
+        parse_manifest(HAND_EDITED[:length], PATH)
+    except InvalidManifest as error:
+        assert error.path == PATH
+
+
+NAMES = st.text(st.characters(codec="utf-8", exclude_characters="\0/"), min_size=1, max_size=20)
+
+
+@given(NAMES, st.none() | NAMES, st.none() | st.text(min_size=1, max_size=30), st.integers(0, 2**63 - 1))
+def test_any_text_survives_the_file(
+    name: str, architecture: str | None, template: str | None, size: int
+) -> None:
+    if template is not None:
+        template = template.encode("utf-8", "ignore").decode() or "x"
+    weights = (WeightsFile(Path("/") / name, SHA, size),)
+    manifest = replace(TINY, weights=weights, architecture=architecture, chat_template=template)
+    assert parse_manifest(render_manifest(manifest, HAND_EDITED), PATH) == replace(manifest)
+    assert tomlkit.parse(render_manifest(manifest))["id"] == "tiny"
+
+
+def test_a_file_that_is_not_text_is_named_with_its_line(tmp_path: Path) -> None:
+    path = tmp_path / "tiny.toml"
+    path.write_bytes(b'id = "tiny"\nkind = "\xff"')
+    with pytest.raises(InvalidManifest, match="line 2: is not UTF-8"):
+        read_manifest(path)
+
+
+def test_a_file_that_is_far_too_large_is_not_read(tmp_path: Path) -> None:
+    path = tmp_path / "tiny.toml"
+    path.write_bytes(b" " * ((4 << 20) + 1))
+    with pytest.raises(InvalidManifest, match="larger than"):
+        read_manifest(path)
+
+
+def test_a_folder_in_place_of_a_manifest_is_named(tmp_path: Path) -> None:
+    (tmp_path / "tiny.toml").mkdir()
+    with pytest.raises(InvalidManifest, match="cannot be read"):
+        read_manifest(tmp_path / "tiny.toml")
+
+
+def test_nesting_without_end_is_a_named_error() -> None:
+    with pytest.raises(InvalidManifest):
+        parse_manifest(TEXT + "x = " + "[" * 20_000, PATH)
