@@ -129,7 +129,9 @@ class ProgramDecoder:
     def _checked_tokens(self, tokens: TokenIds, what: str) -> NDArray[np.int32]:
         ids = np.asarray(tokens) if len(tokens) else np.empty(0, np.int32)
         if ids.ndim != 1 or ids.dtype.kind not in "iu":
-            raise InvalidGenerationConfig(what, tokens, "a sequence of token ids")
+            raise InvalidGenerationConfig(
+                what, f"{ids.ndim}-dimensional {ids.dtype}", "a sequence of token ids"
+            )
         wrong = ids[(ids < 0) | (ids >= self._vocab_size)]
         if len(wrong):
             expected = f"token ids of 0 to {self._vocab_size - 1}"

@@ -45,7 +45,9 @@ class Step:
     def of_batch(cls, batch: Batch) -> "Step":
         """Return a caller's batch as a step; ValueError when its arrays do not fit together."""
         fields = (batch.sequences, batch.positions, batch.tokens, batch.outputs)
-        step = cls(*(np.asarray(field, np.int32) for field in fields))
+        if any(field.dtype != np.int32 for field in fields):
+            raise ValueError("the arrays of a batch must be int32")
+        step = cls(*fields)
         rows = step.tokens.shape
         if len(rows) != 1 or step.sequences.shape != rows or step.positions.shape != rows:
             raise ValueError(

@@ -17,6 +17,9 @@ def experts(b: ProgramBuilder, layer: int, x: str, activation: Activation) -> st
     sizes, prefix = b.sizes, f"blk.{layer}.ffn_"
     count, width, inner = sizes.expert_count, b.width(x), sizes.expert_length
     _check_gating(b)
+    b.tensors.refuse(
+        f"{prefix}gate.0.weight", "experts in separate tensors: convert the model again to merge them"
+    )
     op = MoeFfn(
         out=b.buffer("update", width),
         x=x,

@@ -21,6 +21,9 @@ _LAYERS_OF_27B = 62
 
 def build(b: ProgramBuilder) -> Program:
     """Build gemma3."""
+    cap = b.keys.number("final_logit_softcapping", 0.0)
+    if cap:
+        raise b.keys.error("final_logit_softcapping", "none in gemma3", cap)
     return build_decoder(
         b,
         Differences(

@@ -40,6 +40,8 @@ class Hyperparameters:
 
 def read_hyperparameters(keys: ArchitectureKeys, max_blocks: int) -> Hyperparameters:
     """Read the sizes of a model of at most `max_blocks` layers; InvalidGguf names the key that cannot be."""
+    if not keys.boolean("attention.causal", True):
+        raise keys.error("attention.causal", "true, a model that generates", "false")
     blocks = keys.count("block_count", most=max_blocks)
     embedding = keys.count("embedding_length")
     heads = keys.counts("attention.head_count", blocks)

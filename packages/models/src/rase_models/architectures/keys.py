@@ -7,6 +7,7 @@ from typing import TypeVar
 from rase_core.errors import InvalidGguf
 
 from rase_models.gguf import GgufFile, MetadataValue
+from rase_models.gguf.metadata import describe_value
 
 MAX_COUNT = 1 << 24
 """The most that a width or a number of things may be; the largest models stay far below."""
@@ -69,7 +70,8 @@ class ArchitectureKeys:
         """Return an array of bools, also one that was written as numbers."""
         value = self._value(key)
         if isinstance(value, str | tuple | int | float | None):
-            raise self.error(key, "an array of bools", value)
+            found = "no such key" if value is None else describe_value(value)
+            raise self.error(key, "an array of bools", found)
         return tuple(bool(element) for element in value.tolist())
 
     def is_array(self, key: str) -> bool:
@@ -85,8 +87,8 @@ class ArchitectureKeys:
 
     def _default(self, key: str, default: N | None, expected: str) -> N:
         if default is None:
-            found = "no such key" if self._value(key) is None else self._value(key)
-            raise self.error(key, expected, found)
+            value = self._value(key)
+            raise self.error(key, expected, "no such key" if value is None else value)
         return default
 
     def _checked_count(self, key: str, value: int, most: int) -> int:

@@ -65,6 +65,11 @@ class TensorTable:
             raise self._error(name, "no zeros", "some")
         return tuple(values)
 
+    def refuse(self, name: str, what: str) -> None:
+        """Raise InvalidGguf when the file has a tensor that stands for something not supported."""
+        if name in self:
+            raise InvalidGguf(self._file.path, f"tensor {name}: {what}")
+
     def ignore(self, name: str) -> None:
         """Let a file have a tensor that does not count."""
         self._asked.add(name)
