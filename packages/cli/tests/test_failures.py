@@ -29,10 +29,10 @@ class OneCommand(Program):
 
     def __init__(self, command: click.Command) -> None:
         super().__init__(name="rase", table={})
-        self.command = command
+        self.only = command
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command:
-        return self.command
+        return self.only
 
 
 def failing_program(error: BaseException) -> click.Command:

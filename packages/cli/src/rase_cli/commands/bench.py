@@ -3,7 +3,6 @@
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING
-from typing import TYPE_CHECKING
 
 import click
 
@@ -11,9 +10,6 @@ from rase_cli.measure import Workload, measure
 from rase_cli.output import emit_fields, emit_json
 from rase_cli.progress import Progress
 from rase_cli.settings import DEVICE, STORE, THREADS, Settings, open_engine, pass_settings, shared_options
-
-if TYPE_CHECKING:
-    pass
 
 if TYPE_CHECKING:
     from rase_core.decoder import BatchDecoder
@@ -45,14 +41,14 @@ def bench(
 ) -> None:
     """Measure a model's speed: forward passes only, no sampling.
 
-    MODEL is a registered id or the path of a GGUF file. Each round prefills the prompt, with the logits of its
-    last token, and decodes after it; one round warms up.
+    MODEL is a registered id or the path of a GGUF file. Each round prefills the prompt, with the logits of
+    its last token, and decodes after it; one round warms up.
     """
     path = _weights(settings, model)
     work = Workload(prompt_tokens, gen_tokens, depth, repeat)
     with Progress() as progress:
         speeds = measure(lambda: _load(path, settings, work, progress), work)
-    record = asdict(speeds) | {"backend": _backend(settings), "threads": settings.threads}
+    record = asdict(speeds) | {"backend": _device(settings), "threads": settings.threads}
     return emit_json(record, indent=None) if as_json else emit_fields(record)
 
 
@@ -64,13 +60,15 @@ def _weights(settings: Settings, model: str) -> Path:
         return engine.inspect(model).weights_path
 
 
-def _backend(settings: Settings) -> str:
-    return "cpu" if settings.device == "auto" else settings.device
-
-
 def _load(path: Path, settings: Settings, work: Workload, progress: Progress) -> "BatchDecoder":
     from rase_models.loading import load_decoder
 
     return load_decoder(
-        path, _backend(settings), settings.threads, context_length=work.context_length, progress=progress
+        path, _device(settings), settings.threads, context_length=work.context_length, progress=progress
     )
+
+
+def _device(settings: Settings) -> str:
+    from rase_models.device_check import choose_device
+
+    return choose_device(settings.device)

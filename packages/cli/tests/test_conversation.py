@@ -1,0 +1,125 @@
+"""An interactive chat on a pseudo-terminal."""
+
+import os
+import re
+import sys
+import time
+from collections.abc import Callable, Iterator
+from types import TracebackType
+from typing import Self
+
+import pytest
+
+pty = pytest.importorskip("pty", reason="needs pseudo-terminals")
+
+PROMPT = "> "
+
+
+class Terminal:
+    """A program on a pseudo-terminal: what it wrote, and a keyboard."""
+
+    def __init__(self, arguments: list[str], environment: dict[str, str]) -> None:
+        self.screen = ""
+        self.child, self.descriptor = pty.fork()
+        if self.child == 0:
+            os.execve(sys.executable, [sys.executable, "-m", "rase_cli", *arguments], environment)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        os.close(self.descriptor)
+
+    def type(self, keys: str) -> None:
+        os.write(self.descriptor, keys.encode())
+
+    def wait_for(self, pattern: str, seconds: float = 60) -> str:
+        """Return what was written up to the pattern, and forget it."""
+        end = time.monotonic() + seconds
+        while (found := re.search(pattern, self.screen)) is None:
+            assert time.monotonic() < end, self.screen
+            assert self._read(), self.screen
+        before, self.screen = self.screen[: found.end()], self.screen[found.end() :]
+        return before
+
+    def exit_code(self) -> int:
+        while self._read():
+            pass
+        _, status = os.waitpid(self.child, 0)
+        return os.waitstatus_to_exitcode(status)
+
+    def _read(self) -> bool:
+        try:
+            data = os.read(self.descriptor, 4096)
+        except OSError:  # Linux reports the end of a terminal as an error
+            return False
+        self.screen += data.decode("utf-8", "replace").replace("\r\n", "\n")
+        return bool(data)
+
+
+@pytest.fixture
+def terminal(smol: str, home: dict[str, str]) -> Iterator[Callable[..., Terminal]]:
+    opened: list[Terminal] = []
+
+    def start(*arguments: str) -> Terminal:
+        opened.append(Terminal([*arguments], home | {"TERM": "dumb", "COLUMNS": "100"}))
+        return opened[-1]
+
+    yield start
+    for one in opened:
+        one.__exit__(None, None, None)
+
+
+def test_two_turns_a_stopped_answer_and_the_end(terminal: Callable[..., Terminal]) -> None:
+    screen = terminal(
+        "chat", "smol", "--temperature", "0", "--max-tokens", "300", "--system", "You know capitals."
+    )
+    screen.wait_for("Ctrl-D to leave\n")
+    screen.wait_for(PROMPT)
+    screen.type("The capital of France?\n")
+    assert "Paris" in screen.wait_for("\n" + PROMPT)
+    screen.type("Count from 1 to 1000, one number on each line.\n")
+    screen.wait_for(r"each line\.\n.")
+    screen.type("\x03")
+    screen.wait_for(r"\[stopped\]")
+    screen.wait_for(PROMPT)
+    screen.type("/help\n")
+    screen.wait_for("/clear")
+    screen.wait_for(PROMPT)
+    screen.type("/exit\n")
+    assert screen.exit_code() == 0
+
+
+def test_the_end_of_input_leaves_and_an_interrupt_at_the_prompt_does_not(
+    terminal: Callable[..., Terminal],
+) -> None:
+    screen = terminal("chat", "--model", "smol")
+    screen.wait_for(PROMPT)
+    screen.type("half a li\x03")
+    screen.wait_for("to leave]")
+    screen.wait_for(PROMPT)
+    screen.type("/fly\n")
+    screen.wait_for("unknown command")
+    screen.wait_for(PROMPT)
+    screen.type("/clear\n")
+    screen.wait_for("forgotten")
+    screen.wait_for(PROMPT)
+    screen.type("\x04")
+    assert screen.exit_code() == 0
+
+
+def test_a_prompt_that_does_not_fit_leaves_the_conversation_going(terminal: Callable[..., Terminal]) -> None:
+    screen = terminal("chat", "smol", "--max-tokens", "2", "--stats")
+    screen.wait_for(PROMPT)
+    for _ in range(3):
+        screen.type("word " * 700 + "\n")
+        screen.wait_for(r"\n" + PROMPT)
+    screen.type("/clear\n")
+    screen.wait_for(PROMPT)
+    screen.type("Hi\n")
+    screen.wait_for(r"answer \d+ tokens")
+    screen.wait_for(PROMPT)
+    screen.type("\x04")
+    assert screen.exit_code() == 0

@@ -1,0 +1,183 @@
+"""`rase model`: the store from the command line."""
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+Run = Callable[..., subprocess.CompletedProcess[str]]
+
+
+def succeed(done: subprocess.CompletedProcess[str]) -> str:
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def fail(done: subprocess.CompletedProcess[str], code: int) -> str:
+    assert done.returncode == code, (done.returncode, done.stdout, done.stderr)
+    assert "Traceback" not in done.stderr
+    assert done.stderr.startswith(("Error: ", "Usage: "))
+    return done.stderr
+
+
+def test_an_empty_store_lists_nothing_and_says_what_to_do(rase: Run) -> None:
+    done = rase("model", "list")
+    assert succeed(done) == ""
+    assert "rase model import" in done.stderr
+
+
+def test_an_imported_model_is_listed_inspected_verified_and_removed(
+    rase: Run, smol: str, smollm2_path: Path
+) -> None:
+    size = smollm2_path.stat().st_size
+    assert succeed(rase("model", "list")) == f"smol\tllama\t8192\t{size}\t{smollm2_path}\n"
+    facts = dict(line.split("\t") for line in succeed(rase("model", "inspect", smol)).splitlines())
+    assert (facts["id"], facts["architecture"], facts["size"]) == (smol, "llama", str(size))
+    assert succeed(rase("model", "verify")) == "smol\tok\t\n"
+    done = rase("model", "remove", smol)
+    assert succeed(done) == ""
+    assert smol in done.stderr
+    assert smollm2_path.stat().st_size == size
+    assert succeed(rase("model", "list")) == ""
+
+
+def test_json_has_all_facts(rase: Run, smol: str, smollm2_path: Path) -> None:
+    [model] = json.loads(succeed(rase("model", "list", "--json")))["models"]
+    assert model == json.loads(succeed(rase("model", "inspect", smol, "--json")))
+    assert model["weights"][0]["path"] == str(smollm2_path)
+    assert len(model["weights"][0]["sha256"]) == 64
+    results = json.loads(succeed(rase("model", "verify", smol, "--json")))
+    assert results == [{"id": smol, "result": "ok", "problem": None}]
+    assert json.loads(succeed(rase("model", "remove", smol, "--json"))) == {"removed": smol}
+
+
+def test_a_store_option_may_stand_before_or_after_the_command(
+    rase: Run, smollm2_path: Path, tmp_path: Path
+) -> None:
+    store = str(tmp_path / "a store, ünïcode")
+    succeed(rase("--store", store, "model", "import", str(smollm2_path), "--id", "smol"))
+    assert succeed(rase("model", "list", "--store", store)).startswith("smol\t")
+    assert succeed(rase("model", "list", RASE_STORE=store)).startswith("smol\t")
+    assert succeed(rase("model", "list")) == ""
+
+
+def test_an_unknown_model_is_named_with_the_known_ones(rase: Run, smol: str) -> None:
+    for command in ("inspect", "remove"):
+        error = fail(rase("model", command, "nobody"), 3)
+        assert "'nobody' is not registered (registered: smol)" in error
+    done = rase("model", "verify", "nobody", smol)
+    assert done.returncode == 3
+    assert [line.split("\t")[:2] for line in done.stdout.splitlines()] == [
+        ["nobody", "failed"],
+        [smol, "ok"],
+    ]
+
+
+@pytest.mark.parametrize(
+    "model_id", ["", ".hidden", "../escape", "a/b", "a b", "a\nb", "ä", "x" * 200, "\x1b[2J"]
+)
+def test_a_hostile_id_is_wrong_usage(rase: Run, smollm2_path: Path, model_id: str) -> None:
+    error = fail(rase("model", "import", str(smollm2_path), "--id", model_id), 2)
+    assert "invalid model id" in error
+    assert "\x1b" not in error
+
+
+HOSTILE_FILES = {
+    "text.gguf": b"this is not a model\n" * 100,
+    "page.gguf": b"<!DOCTYPE html><html><body>404 Not Found</body></html>",
+    "empty.gguf": b"",
+    "short.gguf": b"GGUF\x03\x00\x00\x00",
+    "huge.gguf": b"GGUF\x03\x00\x00\x00" + b"\xff" * 16,
+}
+
+
+@pytest.mark.parametrize("name", HOSTILE_FILES)
+def test_a_file_that_is_no_model_is_a_named_error(rase: Run, tmp_path: Path, name: str) -> None:
+    (tmp_path / name).write_bytes(HOSTILE_FILES[name])
+    error = fail(rase("model", "import", str(tmp_path / name), "--id", "x"), 4)
+    assert name in error
+    assert succeed(rase("model", "list")) == ""
+
+
+def test_a_directory_and_a_missing_file_are_named_errors(rase: Run, tmp_path: Path) -> None:
+    assert str(tmp_path) in fail(rase("model", "import", str(tmp_path), "--id", "x"), 3)
+    assert "missing.gguf" in fail(rase("model", "import", str(tmp_path / "missing.gguf"), "--id", "x"), 3)
+
+
+def test_an_architecture_that_contradicts_the_file_is_refused(rase: Run, smollm2_path: Path) -> None:
+    error = fail(rase("model", "import", str(smollm2_path), "--id", "x", "--architecture", "qwen3"), 1)
+    assert "llama" in error
+
+
+def test_changed_weights_fail_verification(rase: Run, smollm2_path: Path, tmp_path: Path) -> None:
+    copy = tmp_path / "copy.gguf"
+    shutil.copyfile(smollm2_path, copy)
+    succeed(rase("model", "import", str(copy), "--id", "copy"))
+    with copy.open("r+b") as file:
+        file.seek(-1, os.SEEK_END)
+        last = file.read(1)
+        file.seek(-1, os.SEEK_END)
+        file.write(bytes([last[0] ^ 1]))
+    done = rase("model", "verify")
+    assert done.returncode == 4
+    assert done.stdout.startswith("copy\tfailed\t")
+    assert "sha256" in done.stdout
+
+
+def test_a_broken_manifest_is_reported_and_hides_nothing(rase: Run, smol: str, home: dict[str, str]) -> None:
+    (Path(home["RASE_STORE"]) / "manifests" / "broken.toml").write_text('id = "broken', encoding="utf-8")
+    done = rase("model", "list")
+    assert succeed(done).startswith("smol\t")
+    assert "broken.toml" in done.stderr
+    listing = json.loads(succeed(rase("model", "list", "--json")))
+    assert [record["line"] for record in listing["broken"]] == [1]
+    assert rase("model", "verify").returncode == 4
+
+
+def test_a_store_that_cannot_be_written_is_a_named_error(
+    rase: Run, smollm2_path: Path, tmp_path: Path
+) -> None:
+    (tmp_path / "file").write_text("")
+    for store in [tmp_path / "file", Path("/proc/rase")] if sys.platform == "linux" else [tmp_path / "file"]:
+        error = fail(rase("model", "import", str(smollm2_path), "--id", "x", "--store", str(store)), 1)
+        assert str(store) in error
+
+
+def test_a_missing_option_is_wrong_usage(rase: Run, smollm2_path: Path) -> None:
+    assert "--id" in fail(rase("model", "import", str(smollm2_path)), 2)
+    assert "--repo" in fail(rase("model", "pull", "--id", "x"), 2)
+    assert "--tokenizer" in fail(rase("model", "attach-tokenizer", "x"), 2)
+
+
+def test_a_reader_that_goes_away_ends_the_program_quietly(rase: Run, smol: str, home: dict[str, str]) -> None:
+    child = subprocess.Popen(
+        [sys.executable, "-m", "rase_cli", "model", "list"],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        env=home,
+    )
+    assert child.stdout is not None
+    assert child.stderr is not None
+    with child.stderr as errors:
+        child.stdout.close()
+        assert child.wait(60) == 141
+        assert errors.read() == b""
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs a full device")
+def test_a_full_disk_behind_standard_output_is_an_error(rase: Run, smol: str, home: dict[str, str]) -> None:
+    with Path("/dev/full").open("wb") as full:
+        done = subprocess.run(
+            [sys.executable, "-m", "rase_cli", "model", "list"],
+            stdout=full,
+            stderr=subprocess.PIPE,
+            env=home,
+            encoding="utf-8",
+            check=False,
+        )
+    assert fail(done, 1) == "Error: [Errno 28] No space left on device\n"
