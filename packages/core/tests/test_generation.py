@@ -1,4 +1,5 @@
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 import pytest
@@ -150,12 +151,14 @@ def test_a_prompt_longer_than_the_context_is_an_error() -> None:
         ([], GREEDY, 0, "prompt"),
         ([32], GREEDY, 0, "prompt"),
         ([-1], GREEDY, 0, "prompt"),
+        ([1.5], GREEDY, 0, "prompt"),
+        (["a"], GREEDY, 0, "prompt"),
         ([1], greedy(stop=["x"]), 0, "stop"),
         ([1], GREEDY, -1, "choice"),
     ],
 )
 def test_a_request_that_makes_no_sense_is_named(
-    prompt: list[int], config: GenerationConfig, choice: int, parameter: str
+    prompt: list[Any], config: GenerationConfig, choice: int, parameter: str
 ) -> None:
     with pytest.raises(InvalidGenerationConfig) as caught:
         generate(ScriptedDecoder([5]), prompt, config, choice=choice)
@@ -187,6 +190,12 @@ def test_choices_differ_and_a_resumed_answer_goes_on_as_it_would_have() -> None:
     assert generate(ScriptedDecoder([flat]), [1], config, choice=1).tokens != whole
     rest = generate(ScriptedDecoder([flat]), [1, *whole[:7]], config).tokens
     assert rest[:13] == whole[7:]
+
+
+def test_a_prompt_may_be_an_array() -> None:
+    decoder = ScriptedDecoder([5])
+    generate(decoder, np.array([1, 2], np.int32), greedy(max_tokens=1))  # type: ignore[arg-type]
+    assert decoder.calls == [(1, 2)]
 
 
 def test_penalties_see_the_prompt() -> None:

@@ -57,6 +57,7 @@ class LocalHub(ThreadingHTTPServer):
         self.cuts = 0
         self.ignores_ranges = False
         self.status = 200
+        self.is_captive = False
 
     @property
     def url(self) -> str:
@@ -84,7 +85,9 @@ class _Answer(BaseHTTPRequestHandler):
         headers = self.headers.get("Range"), self.headers.get("Authorization")
         self.server.requests.append((self.command, path, *headers))
         parts = path.strip("/").split("/")
-        if self.server.status != 200:
+        if self.server.is_captive:
+            self._send(b"<html>please log in", {})
+        elif self.server.status != 200:
             self._error(self.server.status, "")
         elif parts[:2] == ["api", "models"]:
             self._info("/".join(parts[2:4]), parts[5] if len(parts) > 5 else "main")
@@ -352,6 +355,11 @@ def test_a_refusal_is_told_with_its_status(hub: Hub, server: LocalHub) -> None:
     assert error_of(hub, "owner/name", "m-Q8_0.gguf")[0].startswith(
         "Hugging Face refused owner/name: status 418"
     )
+
+
+def test_a_page_of_someone_else_is_no_hub(hub: Hub, server: LocalHub) -> None:
+    server.is_captive = True
+    assert error_of(hub, "owner/name", "m-Q8_0.gguf")[0].startswith("Hugging Face cannot be reached: ")
 
 
 def test_no_network_is_said(tmp_path: Path) -> None:

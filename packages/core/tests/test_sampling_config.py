@@ -90,6 +90,13 @@ def test_lists_become_tuples_and_sets_and_whole_numbers_floats() -> None:
     assert (config.bad_words, config.logit_bias) == (((1, 2),), {7: -math.inf})
 
 
+def test_a_message_stays_short_whatever_the_value() -> None:
+    for value in (10**5000, ["x" * 100] * 100, -(10**5000)):
+        with pytest.raises(InvalidGenerationConfig) as caught:
+            GenerationConfig(top_k=value)  # type: ignore[arg-type]
+        assert len(str(caught.value)) < 250
+
+
 def test_a_config_does_not_change_with_the_mapping_it_was_made_of() -> None:
     bias = {1: 2.0}
     config = GenerationConfig(logit_bias=bias)

@@ -31,6 +31,8 @@ The message says what happened and with which file, key or value; `advice` says 
 from collections.abc import Iterable
 from pathlib import Path
 
+_MOST_SHOWN = 120
+
 
 class EngineError(Exception):
     """Base of every error that rase raises on purpose."""
@@ -182,7 +184,7 @@ class InvalidGenerationConfig(EngineError):
     """A generation parameter has a value outside its range."""
 
     def __init__(self, parameter: str, value: object, expected: str) -> None:
-        super().__init__(f"invalid {parameter}: {value!r}, expected {expected}")
+        super().__init__(f"invalid {parameter}: {_shown(value)}, expected {expected}")
         self.parameter, self.value, self.expected = parameter, value, expected
 
 
@@ -225,3 +227,12 @@ class InvalidLogits(BackendFailure):
             "the weights may be damaged: run `rase model verify`",
         )
         self.position, self.count = position, count
+
+
+def _shown(value: object) -> str:
+    """Return a value as Python writes it, cut to a line."""
+    try:
+        text = repr(value)
+    except ValueError:  # a whole number of thousands of digits
+        return f"a very large {type(value).__name__}"
+    return text if len(text) <= _MOST_SHOWN else f"{text[:_MOST_SHOWN]}…"

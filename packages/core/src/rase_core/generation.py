@@ -3,8 +3,9 @@
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
+from operator import index
 from time import perf_counter
-from typing import Protocol
+from typing import Protocol, SupportsIndex
 
 from rase_core.decoder import Logits, TokenDecoder
 from rase_core.errors import ContextOverflow, InvalidGenerationConfig
@@ -104,24 +105,23 @@ def generate_with(
     prompt, a token outside the vocabulary, or stop strings without a detokenizer, and what sampler and
     decoder raise.
     """
-    _check(decoder, prompt, config, detokenizer, choice)
-    return _Run(decoder, prompt, config, cancelled, on_token, detokenizer, choice).run()
+    tokens = _checked_prompt(decoder, prompt)
+    _check_request(config, detokenizer, choice)
+    return _Run(decoder, tokens, config, cancelled, on_token, detokenizer, choice).run()
 
 
-def _check(
-    decoder: TokenDecoder,
-    prompt: Sequence[int],
-    config: GenerationConfig,
-    detokenizer: Detokenizer | None,
-    choice: int,
-) -> None:
+def _checked_prompt(decoder: TokenDecoder, prompt: Sequence[int]) -> list[int]:
     if not len(prompt):
         raise InvalidGenerationConfig("prompt", [], "at least one token")
     if len(prompt) > decoder.context_length:
         raise ContextOverflow(len(prompt), decoder.context_length)
     for token in prompt:
-        if not 0 <= token < decoder.vocab_size:
+        if not isinstance(token, SupportsIndex) or not 0 <= index(token) < decoder.vocab_size:
             raise InvalidGenerationConfig("prompt", token, f"token ids of 0 to {decoder.vocab_size - 1}")
+    return [index(token) for token in prompt]
+
+
+def _check_request(config: GenerationConfig, detokenizer: Detokenizer | None, choice: int) -> None:
     if config.stop and detokenizer is None:
         raise InvalidGenerationConfig("stop", config.stop, "none without a detokenizer")
     if not 0 <= choice < 2**64:

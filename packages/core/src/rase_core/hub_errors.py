@@ -3,6 +3,7 @@
 import errno
 from collections.abc import Iterator
 from contextlib import contextmanager
+from json import JSONDecodeError
 
 from rase_core.errors import HubError
 
@@ -39,9 +40,11 @@ def transport_error() -> type[Exception]:
 @contextmanager
 def hub_errors(repo: str) -> Iterator[None]:
     """Turn what huggingface_hub, the network and the disk raise into HubError."""
+    from huggingface_hub.errors import HFValidationError
+
     try:
         yield
-    except (transport_error(), OSError, ValueError) as error:
+    except (transport_error(), OSError, HFValidationError, JSONDecodeError) as error:
         message, advice = _words(error)
         values = {"repo": repo, "error": str(error) or type(error).__name__, "status": _status(error)}
         raise HubError(message.format(**values), advice.format(**values)) from error

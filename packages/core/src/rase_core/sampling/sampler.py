@@ -36,7 +36,10 @@ class Sampler:
         self._config = config
         self._choice = choice
         self._penalties = _penalties(config, prompt)
-        self._highest_token = max((*config.logit_bias, *(word[-1] for word in config.bad_words)), default=0)
+        self._named_tokens = {
+            "logit_bias": max(config.logit_bias, default=0),
+            "bad_words": max((word[-1] for word in config.bad_words), default=0),
+        }
 
     def sample(self, logits: Logits, position: int) -> int:
         """Return the token for a position (the prompt's first token has 0); logits are float32 [vocab].
@@ -62,16 +65,15 @@ class Sampler:
             raise InvalidLogits(position, int(np.count_nonzero(~np.isfinite(logits))))
 
     def _penalised(self, logits: Logits) -> Logits:
-        if self._highest_token >= logits.size:
-            expected = f"token ids of 0 to {logits.size - 1}"
-            raise InvalidGenerationConfig("logit_bias or bad_words", self._highest_token, expected)
+        for name, token in self._named_tokens.items():
+            if token >= logits.size:
+                raise InvalidGenerationConfig(name, token, f"token ids of 0 to {logits.size - 1}")
         changed = logits.copy()
         for penalty in self._penalties:
             penalty.apply(changed)
         if changed.max() == -np.inf:
-            raise InvalidGenerationConfig(
-                "logit_bias or bad_words", "every token", "at least one token allowed"
-            )
+            name = "logit_bias" if self._config.logit_bias else "bad_words"
+            raise InvalidGenerationConfig(name, "every token forbidden", "at least one token allowed")
         return changed
 
     def _draw(self, logits: Logits, position: int) -> int:
