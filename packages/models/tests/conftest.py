@@ -23,3 +23,11 @@ def oracle_path() -> Path:
     if not folder or not Path(folder).is_dir():
         pytest.skip("RASE_ORACLE does not name a folder of reference values")
     return Path(folder)
+
+
+@pytest.fixture(scope="session")
+def tiny_path(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The path of a complete model of random weights; not to be changed."""
+    from rase_models.testing import write_tiny_model
+
+    return write_tiny_model(tmp_path_factory.mktemp("tiny") / "tiny.gguf")

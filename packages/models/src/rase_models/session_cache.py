@@ -11,6 +11,7 @@ from rase_core.errors import EngineError
 from rase_core.manifest import ModelManifest
 from rase_core.registry import ModelRegistry
 
+from rase_models.profile import Profile
 from rase_models.session import Session
 from rase_models.session_loader import SessionLoader
 
@@ -28,6 +29,7 @@ class SessionCache:
         self._loader = loader or SessionLoader()
         self._loads: dict[_Key, Future[Session | None]] = {}
         self._mutex = threading.Lock()
+        self.profile = Profile()
 
     def get_or_load(self, registry: ModelRegistry, model_id: str, device: str) -> Session:
         """Return the session of a registered model, loading and verifying it if it is not in memory.

@@ -1,0 +1,379 @@
+"""The engine on a tiny model: what it answers, when it stops, and what it refuses."""
+
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from rase_core.errors import (
+    ArchitectureMismatch,
+    BackendUnavailable,
+    ContextOverflow,
+    InvalidConversation,
+    InvalidGenerationConfig,
+    ModelNotFound,
+    TemplateError,
+    UnsupportedArchitecture,
+    UnsupportedFormat,
+)
+from rase_core.generation import Generation, StopReason
+from rase_core.sampling import GenerationConfig
+from rase_models import Engine
+from rase_models.testing import END, write_tiny_model
+
+CONFIG = GenerationConfig(max_tokens=20, seed=7, ignore_eos=True)
+HELLO = [{"role": "user", "content": "Hello"}]
+
+
+@pytest.fixture
+def engine(tmp_path: Path, tiny_path: Path) -> Iterator[Engine]:
+    with Engine(tmp_path / "store", "reference") as engine:
+        engine.import_model(tiny_path, "tiny", chat_template="chatml")
+        yield engine
+
+
+def text_and_tokens(generation: Generation) -> tuple[str, tuple[int, ...]]:
+    return generation.text, generation.tokens
+
+
+def test_a_file_tells_its_architecture_and_context_when_it_is_registered(engine: Engine) -> None:
+    manifest = engine.inspect("tiny")
+    assert (manifest.architecture, manifest.context_length) == ("llama", 128)
+    assert [model.id for model in engine.list_models()] == ["tiny"]
+    assert engine.verify("tiny") == manifest
+
+
+@pytest.mark.parametrize(
+    ("alias", "marker"),
+    [
+        ("llama3", "<|start_header_id|>"),
+        ("llama2", "[INST]"),
+        ("mistral", "[INST]"),
+        ("mixtral", "[INST]"),
+        ("llama", "[INST]"),
+    ],
+)
+def test_an_alias_is_recorded_and_chooses_the_template(
+    engine: Engine, tiny_path: Path, alias: str, marker: str
+) -> None:
+    engine.import_model(tiny_path, "alias", architecture=alias)
+    assert engine.inspect("alias").architecture == alias
+    assert marker in engine.render("alias", HELLO)
+
+
+def test_an_architecture_that_contradicts_the_file_is_refused(engine: Engine, tiny_path: Path) -> None:
+    with pytest.raises(ArchitectureMismatch, match="is 'llama', not 'qwen2'"):
+        engine.import_model(tiny_path, "other", architecture="qwen2")
+    with pytest.raises(ModelNotFound, match=r"\(registered: tiny\)"):
+        engine.inspect("other")
+
+
+def test_an_unsupported_architecture_is_refused_at_registration(
+    engine: Engine, tiny_path: Path, tmp_path: Path
+) -> None:
+    path = tmp_path / "bloom.gguf"
+    path.write_bytes(tiny_path.read_bytes().replace(b"llama", b"bloom"))
+    with pytest.raises(UnsupportedArchitecture, match="'bloom'") as caught:
+        engine.import_model(path, "bloom")
+    assert "llama" in caught.value.supported
+
+
+def test_a_file_that_is_no_model_is_refused_at_registration(engine: Engine, tmp_path: Path) -> None:
+    path = tmp_path / "page.gguf"
+    path.write_text("<!doctype html><html>")
+    with pytest.raises(UnsupportedFormat):
+        engine.import_model(path, "page")
+
+
+def test_a_context_longer_than_the_model_s_is_refused_at_registration(
+    engine: Engine, tiny_path: Path
+) -> None:
+    with pytest.raises(InvalidGenerationConfig, match="context_length: 129, expected 1 to 128"):
+        engine.import_model(tiny_path, "long", context_length=129)
+
+
+def test_the_same_seed_gives_the_same_answer(engine: Engine, tmp_path: Path) -> None:
+    first = engine.chat("tiny", HELLO, CONFIG)
+    assert len(first.tokens) == 20
+    assert text_and_tokens(engine.chat("tiny", HELLO, CONFIG)) == text_and_tokens(first)
+    with Engine(tmp_path / "store", "reference") as other:
+        assert text_and_tokens(other.chat("tiny", HELLO, CONFIG)) == text_and_tokens(first)
+
+
+def test_a_streamed_answer_is_the_one_that_is_not_streamed(engine: Engine) -> None:
+    whole = engine.chat("tiny", HELLO, CONFIG)
+    with engine.stream_chat("tiny", HELLO, CONFIG) as stream:
+        texts = list(stream)
+    assert stream.generation is not None
+    assert "".join(texts) == stream.generation.text == whole.text
+    assert stream.generation.tokens == whole.tokens
+    assert len(texts) > 1
+    told: list[str] = []
+    called = engine.stream_chat("tiny", HELLO, CONFIG, on_text=told.append)
+    assert (told, called.text) == (texts, whole.text)
+
+
+def test_a_streamed_completion_is_the_one_that_is_not_streamed(engine: Engine) -> None:
+    whole = engine.generate("tiny", "Hello", CONFIG)
+    assert "".join(engine.stream_generate("tiny", "Hello", CONFIG)) == whole.text
+
+
+def test_other_seeds_and_choices_give_other_answers(engine: Engine) -> None:
+    seeded = GenerationConfig(max_tokens=20, seed=8, ignore_eos=True)
+    answers = {
+        engine.generate("tiny", "Hello", CONFIG).tokens,
+        engine.generate("tiny", "Hello", seeded).tokens,
+        engine.generate("tiny", "Hello", CONFIG, choice=1).tokens,
+    }
+    assert len(answers) == 3
+
+
+def test_a_prompt_may_be_tokens(engine: Engine) -> None:
+    tokens = engine.load("tiny").tokenizer.encode("Hello")
+    assert engine.generate("tiny", tokens, CONFIG).tokens == engine.generate("tiny", "Hello", CONFIG).tokens
+    assert engine.count_tokens("tiny", "Hello") == len(tokens)
+
+
+def test_the_manifest_s_defaults_count_when_no_settings_are_given(engine: Engine, tiny_path: Path) -> None:
+    defaults = {"max_tokens": 3, "temperature": 0, "ignore_eos": True}
+    engine.import_model(tiny_path, "short", defaults=defaults)
+    assert engine.default_config("short").max_tokens == 3
+    assert len(engine.generate("short", "Hello").tokens) == 3
+
+
+def test_new_defaults_count_without_loading_again(engine: Engine, tiny_path: Path) -> None:
+    engine.import_model(tiny_path, "short", defaults={"max_tokens": 3, "ignore_eos": True})
+    session = engine.load("short")
+    engine.import_model(tiny_path, "short", defaults={"max_tokens": 4, "ignore_eos": True})
+    assert len(engine.generate("short", "Hello").tokens) == 4
+    assert engine.load("short") is session
+
+
+def test_a_prompt_longer_than_the_context_is_refused(engine: Engine) -> None:
+    with pytest.raises(ContextOverflow, match="129 tokens, but the maximum context length is 128"):
+        engine.generate("tiny", "x" * 129, CONFIG)
+    with pytest.raises(ContextOverflow):
+        engine.stream_chat("tiny", [{"role": "user", "content": "x" * 200}], CONFIG)
+
+
+def test_an_answer_that_fills_the_context_stops_there(engine: Engine) -> None:
+    config = GenerationConfig(max_tokens=200, seed=7, ignore_eos=True)
+    generation = engine.generate("tiny", "x" * 120, config)
+    assert generation.stop_reason is StopReason.CONTEXT_FULL
+    assert generation.prompt_tokens + len(generation.tokens) == 128
+
+
+def test_the_context_can_be_limited_for_all_models(tmp_path: Path, engine: Engine) -> None:
+    with Engine(tmp_path / "store", "reference", context_length=100) as limited:
+        assert limited.load("tiny").decoder.context_length == 100
+    with Engine(tmp_path / "store", "reference", context_length=1000) as generous:
+        assert generous.load("tiny").decoder.context_length == 128
+
+
+def test_the_model_s_end_token_ends_an_answer(engine: Engine) -> None:
+    config = GenerationConfig(max_tokens=20, logit_bias={END: 1e6})
+    generation = engine.generate("tiny", "Hello", config)
+    assert (generation.stop_reason, generation.tokens) == (StopReason.STOP_TOKEN, ())
+
+
+def test_false_from_on_text_returns_what_there_is(engine: Engine) -> None:
+    told: list[str] = []
+
+    def listen(text: str) -> bool:
+        told.append(text)
+        return len(told) < 3
+
+    generation = engine.stream_chat("tiny", HELLO, CONFIG, on_text=listen)
+    assert generation.stop_reason is StopReason.CANCELLED
+    assert generation.text == "".join(told)
+    assert len(told) == 3
+
+
+def test_what_on_text_raises_reaches_the_caller_and_the_engine_goes_on(engine: Engine) -> None:
+    def fail(text: str) -> bool:
+        raise RuntimeError("no more paper")
+
+    with pytest.raises(RuntimeError, match="no more paper"):
+        engine.stream_chat("tiny", HELLO, CONFIG, on_text=fail)
+    assert engine.chat("tiny", HELLO, CONFIG).text
+
+
+def test_a_request_that_is_cancelled_before_it_starts_is_empty(engine: Engine) -> None:
+    generation = engine.generate("tiny", "Hello", CONFIG, cancelled=lambda: True)
+    assert (generation.stop_reason, generation.tokens) == (StopReason.CANCELLED, ())
+    assert generation.prompt_tokens == 5
+
+
+def test_a_request_can_be_cancelled_while_it_waits_for_another(engine: Engine) -> None:
+    given_up = threading.Event()
+    session = engine.load("tiny")
+    with session.turn():
+        stream = engine.stream_generate("tiny", "Hello", CONFIG, cancelled=given_up.is_set)
+        given_up.set()
+        assert list(stream) == []
+    assert stream.generation is not None
+    assert stream.generation.stop_reason is StopReason.CANCELLED
+
+
+def test_a_request_can_be_cancelled_in_its_prompt(engine: Engine) -> None:
+    asked = 0
+
+    def cancelled() -> bool:
+        nonlocal asked
+        asked += 1
+        return asked > 1  # the loop asks once before the prefill, the prefill before each chunk
+
+    generation = engine.generate("tiny", "Hello", CONFIG, cancelled=cancelled)
+    assert (generation.stop_reason, generation.tokens) == (StopReason.CANCELLED, ())
+
+
+def test_closing_a_stream_stops_it(engine: Engine) -> None:
+    stream = engine.stream_generate("tiny", "Hello", GenerationConfig(max_tokens=100, ignore_eos=True))
+    next(stream)
+    stream.close()
+    assert list(stream) == []
+    assert stream.generation is not None
+    assert stream.generation.text
+    with engine.load("tiny").turn():
+        pass  # nobody holds the decoder any more
+
+
+def test_a_model_without_template_completes_texts_and_refuses_chats(tmp_path: Path, tiny_path: Path) -> None:
+    with Engine(tmp_path / "store", "reference") as engine:
+        engine.import_model(tiny_path, "bad", chat_template="no-such-template")
+        assert engine.generate("bad", "Hello", CONFIG).text
+        with pytest.raises(TemplateError, match="no-such-template"):
+            engine.chat("bad", HELLO, CONFIG)
+
+
+def test_a_template_can_come_from_a_file(tmp_path: Path, tiny_path: Path) -> None:
+    template = tmp_path / "chat.jinja"
+    template.write_text("{% for m in messages %}<{{ m.content }}>{% endfor %}", encoding="utf-8")
+    with Engine(tmp_path / "store", "reference") as engine:
+        engine.import_model(tiny_path, "tiny", template_file=template)
+        assert engine.render("tiny", HELLO) == "<Hello>"
+
+
+def test_a_final_message_is_continued(engine: Engine) -> None:
+    begun = [*HELLO, {"role": "assistant", "content": "Well"}]
+    generation = engine.chat("tiny", begun, CONFIG, continue_final_message=True)
+    prompt = engine.load("tiny").tokenizer.encode(
+        "<|im_start|>user\nHello<|im_end|>\n<|im_start|>assistant\nWell"
+    )
+    assert generation.prompt_tokens == len(prompt)
+    assert generation.tokens == engine.generate("tiny", prompt, CONFIG).tokens
+
+
+def test_a_broken_conversation_is_refused(engine: Engine) -> None:
+    with pytest.raises(InvalidConversation):
+        engine.chat("tiny", [{"role": "robot", "content": "beep"}])
+
+
+def test_an_unknown_model_is_named(engine: Engine) -> None:
+    with pytest.raises(ModelNotFound, match=r"'big' is not registered \(registered: tiny\)"):
+        engine.generate("big", "Hello")
+
+
+def test_a_token_outside_the_vocabulary_is_refused(engine: Engine) -> None:
+    with pytest.raises(InvalidGenerationConfig, match="prompt: 9999"):
+        engine.generate("tiny", [1, 9999], CONFIG)
+
+
+def test_an_unknown_device_is_refused_when_it_is_needed(tmp_path: Path, tiny_path: Path) -> None:
+    with Engine(tmp_path / "store", "abacus") as engine:
+        engine.import_model(tiny_path, "tiny")
+        with pytest.raises(BackendUnavailable, match="abacus"):
+            engine.generate("tiny", "Hello")
+
+
+def test_a_file_runs_without_being_registered(engine: Engine, tiny_path: Path) -> None:
+    generation = engine.generate_file(tiny_path, None, "Hello", CONFIG)
+    assert text_and_tokens(generation) == text_and_tokens(engine.generate("tiny", "Hello", CONFIG))
+
+
+def test_a_split_model_answers_like_the_whole(engine: Engine, tmp_path: Path) -> None:
+    first = write_tiny_model(tmp_path / "split.gguf", tensors_per_file=7)
+    manifest = engine.import_model(first, "split", chat_template="chatml")
+    assert len(manifest.weights) == 3
+    assert engine.chat("split", HELLO, CONFIG).tokens == engine.chat("tiny", HELLO, CONFIG).tokens
+
+
+def test_a_removed_model_is_gone_and_its_file_stays(engine: Engine, tiny_path: Path) -> None:
+    engine.load("tiny")
+    engine.remove("tiny")
+    with pytest.raises(ModelNotFound):
+        engine.generate("tiny", "Hello")
+    assert tiny_path.exists()
+
+
+def test_a_model_may_be_unloaded_while_it_answers(engine: Engine) -> None:
+    unloaded: list[bool] = []
+
+    def listen(text: str) -> None:
+        if not unloaded:
+            engine.unload("tiny")
+            unloaded.append(True)
+
+    generation = engine.generate("tiny", "Hello", CONFIG, on_text=listen)
+    assert len(generation.tokens) == 20
+    assert engine.generate("tiny", "Hello", CONFIG).tokens == generation.tokens
+
+
+def test_many_threads_on_two_models_get_the_answers_they_get_alone(engine: Engine, tmp_path: Path) -> None:
+    other = write_tiny_model(tmp_path / "other.gguf", seed=1)
+    engine.import_model(other, "other", chat_template="chatml")
+    jobs = [(model, f"Question {i}", i) for i in range(4) for model in ("tiny", "other")]
+
+    def ask(model: str, prompt: str, seed: int) -> tuple[str, tuple[int, ...]]:
+        config = GenerationConfig(max_tokens=15, seed=seed, ignore_eos=True)
+        return text_and_tokens(engine.generate(model, prompt, config))
+
+    alone = {job: ask(*job) for job in jobs}
+    engine.unload()
+    together: dict[tuple[str, str, int], tuple[str, tuple[int, ...]]] = {}
+    threads = [
+        threading.Thread(target=lambda job=job: together.__setitem__(job, ask(*job))) for job in jobs * 2
+    ]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert together == alone
+
+
+def test_other_threads_run_while_it_generates(engine: Engine) -> None:
+    counted = 0
+    done = threading.Event()
+
+    def count() -> None:
+        nonlocal counted
+        while not done.is_set():
+            counted += 1
+            time.sleep(0.0001)
+
+    counter = threading.Thread(target=count)
+    counter.start()
+    before = counted
+    engine.generate("tiny", "Hello", GenerationConfig(max_tokens=100, ignore_eos=True))
+    done.set()
+    counter.join()
+    assert counted > before + 5
+
+
+def test_the_time_of_requests_is_counted_when_asked_for(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, tiny_path: Path
+) -> None:
+    monkeypatch.setenv("RASE_PROFILE", "1")
+    with Engine(tmp_path / "store", "reference") as engine:
+        engine.import_model(tiny_path, "tiny")
+        engine.generate("tiny", "Hello", CONFIG)
+        counts = engine.profile(reset=True)
+        assert (counts["requests"], counts["prefill_tokens"], counts["decode_tokens"]) == (1, 5, 20)
+        assert counts["decode_ns"] > 0
+        assert set(engine.profile().values()) == {0}
+
+
+def test_nothing_is_counted_otherwise(engine: Engine) -> None:
+    engine.generate("tiny", "Hello", CONFIG)
+    assert set(engine.profile().values()) == {0}

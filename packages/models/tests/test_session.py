@@ -1,0 +1,274 @@
+"""Sessions and their cache: loaded once, verified, replaced, let go; and damage, which harms nobody."""
+
+import threading
+import time
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+from rase_core.errors import (
+    ArchitectureMismatch,
+    EngineError,
+    IntegrityMismatch,
+    InvalidGenerationConfig,
+    InvalidGguf,
+    ModelFileNotFound,
+    StoreError,
+    TokenizerError,
+)
+from rase_core.manifest import ModelKind
+from rase_core.progress import ProgressEvent, ProgressPhase
+from rase_core.sampling import GenerationConfig
+from rase_models import Engine
+from rase_models.gguf import open_gguf
+from rase_models.session import GivenUp
+from rase_models.testing import BYTES, SPECIAL_TOKENS, write_tiny_model
+
+CONFIG = GenerationConfig(max_tokens=5, ignore_eos=True)
+
+
+class Loads:
+    """Counts how often weights were read to their end, and can make each load take a while."""
+
+    def __init__(self) -> None:
+        self.count = 0
+        self.pause = 0.0
+
+    def __call__(self, event: ProgressEvent) -> None:
+        if event.phase is ProgressPhase.LOAD and event.done == event.total:
+            time.sleep(self.pause)
+            self.count += 1
+
+
+@pytest.fixture
+def loads() -> Loads:
+    return Loads()
+
+
+@pytest.fixture
+def weights(tmp_path: Path) -> Path:
+    return write_tiny_model(tmp_path / "tiny.gguf")
+
+
+@pytest.fixture
+def engine(tmp_path: Path, weights: Path, tiny_path: Path, loads: Loads) -> Iterator[Engine]:
+    """An engine with the model `tiny`, whose file a test may damage, and the sound one `sound`."""
+    with Engine(tmp_path / "store", "reference", progress=loads) as engine:
+        engine.import_model(weights, "tiny")
+        engine.import_model(tiny_path, "sound")
+        yield engine
+        assert len(engine.generate("sound", "Hello", CONFIG).tokens) == 5  # whatever happened before
+
+
+def change_byte(path: Path, offset: int) -> None:
+    data = bytearray(path.read_bytes())
+    data[offset] ^= 1
+    path.write_bytes(data)
+
+
+def edit_manifest(engine: Engine, old: str, new: str) -> None:
+    path = engine.store / "manifests" / "tiny.toml"
+    text = path.read_text(encoding="utf-8")
+    assert old in text
+    path.write_text(text.replace(old, new), encoding="utf-8")
+
+
+def test_many_threads_that_ask_at_once_share_one_load(engine: Engine, loads: Loads) -> None:
+    loads.pause = 0.2
+    with ThreadPoolExecutor(8) as pool:
+        sessions = list(pool.map(lambda _: engine.load("tiny"), range(8)))
+    assert len({id(session) for session in sessions}) == 1
+    assert loads.count == 1
+
+
+def test_a_failed_load_is_told_to_all_who_wait_and_is_not_kept(
+    engine: Engine, weights: Path, loads: Loads
+) -> None:
+    sound = weights.read_bytes()
+    change_byte(weights, len(sound) - 1)
+    loads.pause = 0.2
+    with ThreadPoolExecutor(4) as pool:
+        results = [pool.submit(engine.load, "tiny") for _ in range(4)]
+    assert all(isinstance(result.exception(), IntegrityMismatch) for result in results)
+    assert loads.count == 1
+    weights.write_bytes(sound)
+    assert engine.load("tiny").decoder
+
+
+def test_an_interrupted_load_leaves_the_model_to_those_who_wait(tmp_path: Path, weights: Path) -> None:
+    interrupted, waiting = threading.Event(), threading.Event()
+
+    def interrupt(event: ProgressEvent) -> None:
+        if event.phase is ProgressPhase.LOAD and not interrupted.is_set():
+            waiting.wait(10)
+            interrupted.set()
+            raise KeyboardInterrupt
+
+    with Engine(tmp_path / "store", "reference", progress=interrupt) as engine:
+        engine.import_model(weights, "tiny")
+        with ThreadPoolExecutor(2) as pool:
+            first = pool.submit(engine.load, "tiny")
+            second = pool.submit(engine.load, "tiny")
+            waiting.set()
+            errors = {type(first.exception()), type(second.exception())}
+        assert errors == {KeyboardInterrupt, type(None)}
+
+
+def test_a_model_is_loaded_again_when_its_file_was_registered_anew(
+    engine: Engine, weights: Path, loads: Loads
+) -> None:
+    before = engine.load("tiny")
+    assert engine.load("tiny") is before
+    write_tiny_model(weights, seed=5)
+    engine.import_model(weights, "tiny")
+    after = engine.load("tiny")
+    assert after is not before
+    assert after.manifest == engine.inspect("tiny")
+    assert loads.count == 2
+    assert not before.enter()
+
+
+def test_clearing_closes_what_is_idle_and_waits_for_what_is_in_use(engine: Engine) -> None:
+    session = engine.load("tiny")
+    assert session.enter()
+    engine.unload()
+    assert not session.enter()
+    assert len(session.decoder.logits([1, 2])) == 2
+    session.leave()
+    with pytest.raises((KeyError, EngineError, IndexError)):
+        session.decoder.logits([1, 2])
+
+
+def test_a_turn_can_be_given_up(engine: Engine) -> None:
+    session = engine.load("tiny")
+    with session.turn(), pytest.raises(GivenUp), session.turn(lambda: True):
+        pass
+    with session.turn() as decoder:
+        assert decoder is session.decoder
+
+
+def test_weights_with_one_byte_changed_are_refused(engine: Engine, weights: Path) -> None:
+    registered = engine.inspect("tiny").weights[0].sha256
+    change_byte(weights, weights.stat().st_size - 100)
+    with pytest.raises(IntegrityMismatch) as caught:
+        engine.generate("tiny", "Hello", CONFIG)
+    error = caught.value
+    assert (error.model_id, error.path, error.expected) == ("tiny", weights, registered)
+    assert error.actual != registered
+
+
+@pytest.mark.parametrize("offset", [0, 4, 30, 500])
+def test_a_header_with_one_byte_changed_is_a_change_before_it_is_a_broken_file(
+    engine: Engine, weights: Path, offset: int
+) -> None:
+    change_byte(weights, offset)
+    with pytest.raises(IntegrityMismatch):
+        engine.load("tiny")
+
+
+def test_weights_that_were_cut_off_are_refused(engine: Engine, weights: Path) -> None:
+    weights.write_bytes(weights.read_bytes()[:-1000])
+    with pytest.raises(IntegrityMismatch):
+        engine.load("tiny")
+
+
+def test_a_manifest_with_a_wrong_hash_is_refused(engine: Engine) -> None:
+    registered = engine.inspect("tiny").weights[0].sha256
+    edit_manifest(engine, registered, "0" * 64)
+    with pytest.raises(IntegrityMismatch) as caught:
+        engine.load("tiny")
+    assert (caught.value.expected, caught.value.actual) == ("0" * 64, registered)
+
+
+def test_weights_that_are_gone_are_named(engine: Engine, weights: Path) -> None:
+    weights.unlink()
+    with pytest.raises(ModelFileNotFound) as caught:
+        engine.load("tiny")
+    assert caught.value.path == weights
+
+
+def test_a_manifest_with_another_architecture_is_refused(engine: Engine) -> None:
+    edit_manifest(engine, 'architecture = "llama"', 'architecture = "qwen2"')
+    with pytest.raises(ArchitectureMismatch):
+        engine.load("tiny")
+
+
+def test_a_manifest_that_lost_its_parts_is_refused(engine: Engine, tmp_path: Path) -> None:
+    split = write_tiny_model(tmp_path / "split.gguf", tensors_per_file=7)
+    engine.import_model(split, "split")
+    path = engine.store / "manifests" / "split.toml"
+    text = path.read_text(encoding="utf-8")
+    path.write_text(text[: text.index("[[parts]]")], encoding="utf-8")
+    with pytest.raises(StoreError, match="its manifest has 1 files"):
+        engine.load("split")
+
+
+def test_a_part_with_one_byte_changed_is_named(engine: Engine, tmp_path: Path) -> None:
+    split = write_tiny_model(tmp_path / "split.gguf", tensors_per_file=7)
+    part = engine.import_model(split, "split").weights[2].path
+    change_byte(part, part.stat().st_size - 1)
+    with pytest.raises(IntegrityMismatch) as caught:
+        engine.load("split")
+    assert caught.value.path == part
+
+
+def test_an_embedding_model_does_not_generate(engine: Engine, weights: Path) -> None:
+    engine.import_model(weights, "tiny", kind=ModelKind.EMBEDDING)
+    with pytest.raises(InvalidGenerationConfig, match="'tiny', expected a generator, not an embedding model"):
+        engine.generate("tiny", "Hello")
+
+
+def test_a_sound_file_that_cannot_be_run_says_why(engine: Engine, weights: Path) -> None:
+    file = open_gguf(weights)
+    data = bytearray(weights.read_bytes())
+    name = b"blk.1.ffn_up.weight"
+    at = data.index(name)
+    data[at : at + len(name)] = b"blk.1.ffn_UP.weight"
+    weights.write_bytes(data)
+    with pytest.raises(InvalidGguf, match=r"blk\.1\.ffn_up\.weight"):
+        engine.import_model(weights, "tiny")
+    assert file.parts == (weights,)
+
+
+@pytest.fixture
+def tokenizer_json(tmp_path: Path) -> Path:
+    """A tokenizer of the same vocabulary with one token per byte, except that it spells in capitals."""
+    from tokenizers import AddedToken, Tokenizer, decoders, models, pre_tokenizers
+    from tokenizers.normalizers import Lowercase
+
+    vocabulary = {character: i for i, character in enumerate(sorted(pre_tokenizers.ByteLevel.alphabet()))}
+    assert len(vocabulary) == BYTES
+    tokenizer = Tokenizer(models.BPE(vocabulary, []))
+    tokenizer.normalizer = Lowercase()
+    tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    tokenizer.decoder = decoders.ByteLevel()
+    tokenizer.add_special_tokens([AddedToken(token, special=True) for token in SPECIAL_TOKENS])
+    path = tmp_path / "tokenizer.json"
+    tokenizer.save(str(path))
+    return path
+
+
+def test_an_attached_tokenizer_takes_the_place_of_the_file_s(engine: Engine, tokenizer_json: Path) -> None:
+    own = engine.load("tiny").tokenizer
+    engine.attach_tokenizer("tiny", tokenizer_json)
+    attached = engine.load("tiny").tokenizer
+    assert attached.encode("HELLO") == attached.encode("hello")
+    assert own.encode("HELLO") != own.encode("hello")
+    assert len(engine.generate("tiny", "Hello", CONFIG).tokens) == 5
+
+
+def test_a_tokenizer_with_one_byte_changed_is_refused(engine: Engine, tokenizer_json: Path) -> None:
+    engine.attach_tokenizer("tiny", tokenizer_json)
+    tokenizer_json.write_text(tokenizer_json.read_text(encoding="utf-8") + " ", encoding="utf-8")
+    with pytest.raises(IntegrityMismatch) as caught:
+        engine.load("tiny")
+    assert caught.value.path == tokenizer_json
+
+
+def test_a_broken_tokenizer_is_refused_when_it_is_attached(engine: Engine, tmp_path: Path) -> None:
+    path = tmp_path / "tokenizer.json"
+    path.write_text("{}", encoding="utf-8")
+    with pytest.raises(TokenizerError):
+        engine.attach_tokenizer("tiny", path)
+    assert engine.inspect("tiny").tokenizer is None
