@@ -30,7 +30,9 @@ class ArchitectureKeys:
 
     def error(self, key: str, expected: str, found: object) -> InvalidGguf:
         """Return the error for a value that cannot be used."""
-        return InvalidGguf(self._file.path, f"metadata {self._full(key)}: expected {expected}, found {found}")
+        return InvalidGguf(
+            self._file.path, f"metadata {self._full(key)!r}: expected {expected}, found {found}"
+        )
 
     def count(self, key: str, default: int | None = None, *, most: int = MAX_COUNT) -> int:
         """Return a whole number from 1 to `most`; required when there is no default."""

@@ -20,6 +20,9 @@ Frequencies = NDArray[np.float64]
 
 DIVISORS = "rope_freqs.weight"
 
+MAX_FREQUENCY = 1e6
+"""Angles per position; unscaled ones are at most 1."""
+
 
 @dataclass(frozen=True, slots=True)
 class Scaling:
@@ -51,8 +54,8 @@ def read_rope(
     scaling = _read_scaling(keys, context_length)
     frequencies, magnitude = _scale_of(keys)(scaling, frequencies, base)
     magnitude *= keys.number("rope.scaling.attn_factor", 1.0)
-    if not np.isfinite(frequencies).all():
-        raise keys.error("rope.scaling.factor", "a factor of sensible size", scaling.factor)
+    if not np.all(np.abs(frequencies) <= MAX_FREQUENCY):
+        raise keys.error("rope.scaling.factor", "a factor that leaves angles computable", scaling.factor)
     return Rope(pairing, dimensions, tuple(frequencies.tolist()), magnitude)
 
 

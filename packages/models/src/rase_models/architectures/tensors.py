@@ -68,7 +68,7 @@ class TensorTable:
     def refuse(self, name: str, what: str) -> None:
         """Raise InvalidGguf when the file has a tensor that stands for something not supported."""
         if name in self:
-            raise InvalidGguf(self._file.path, f"tensor {name}: {what}")
+            raise InvalidGguf(self._file.path, f"tensor {name!r}: {what}")
 
     def ignore(self, name: str) -> None:
         """Let a file have a tensor that does not count."""
@@ -79,7 +79,7 @@ class TensorTable:
         for name in self._file.tensors:
             if name not in self._asked and not name.endswith(_NO_PART):
                 raise InvalidGguf(
-                    self._file.path, f"tensor {name}: a {self._file.architecture} model has none"
+                    self._file.path, f"tensor {name!r}: a {self._file.architecture} model has none"
                 )
 
     def _shaped(self, name: str, shape: tuple[int, ...]) -> TensorInfo:
@@ -95,7 +95,7 @@ class TensorTable:
         return self._file.tensors[name]
 
     def _error(self, name: str, expected: str, found: str) -> InvalidGguf:
-        return InvalidGguf(self._file.path, f"tensor {name}: expected {expected}, found {found}")
+        return InvalidGguf(self._file.path, f"tensor {name!r}: expected {expected}, found {found}")
 
 
 def _shown(shape: tuple[int, ...]) -> str:
