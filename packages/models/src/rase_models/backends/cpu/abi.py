@@ -1,0 +1,137 @@
+"""What Python and the compiled kernels agree on: the words of an op row, of the context and of a thread's
+slot.
+
+Every kernel is `void(i64 thread, i64 threads, i64 op, i64 context)`: `op` is the address of its op's row,
+`context` that of the context words. Rows, context and slots are int64 words; the names below are byte
+offsets of words. An address is absolute. A float parameter is a float32 in the low half of its word.
+"""
+
+WORD = 8
+
+# A row of the op table.
+OP_BYTES = 320
+FUNCTION = 0
+FLAGS = 8
+CLAIMS = 16
+"""Address of the op's claim word (`kernels/claims.py`); its waits cover `WAIT_COUNT` claim words up to this
+one.
+"""
+WAIT_COUNT = 24
+X = 32
+Y = 40
+W = 48
+BIAS = 56
+K = 64
+N = 72
+X_STRIDE = 80
+Y_STRIDE = 88
+RECORDS = 96
+"""Address of activation records: of the input for ops that multiply matrices, of the output for the rest."""
+W2 = 104
+"""Address of a second matrix."""
+W_STRIDE = 112
+"""Bytes between rows of W, where that is a second input."""
+PRIVATE_OFFSET = 120
+"""Where the records are in a thread's own memory, when they are private."""
+OUTPUT_RECORDS = 128
+"""Address of the records of the output, for ops that have records for input."""
+HEADS = 136
+"""Equal parts of a row that are worked on apart."""
+EPSILON = 144
+SCALE = 152
+
+# Attention.
+KV_HEADS = 160
+KEY_LENGTH = 168
+VALUE_LENGTH = 176
+KV_OFFSET = 184
+"""Where a layer's keys begin in a KV block, in bytes; its values follow them."""
+WINDOW = 192
+TILES = 200
+"""Address of the query tiles that attention works on (`kernels/query_tiles.py`)."""
+ROPE_TABLE = 208
+ROPE_DIMENSIONS = 216
+ROPE_HALVES = 224
+"""1 for pairs (i, i + dimensions/2), 0 for pairs (2i, 2i + 1)."""
+Q = 232
+Q_STRIDE = 240
+V = 248
+V_STRIDE = 256
+Q_NORM = 264
+K_NORM = 272
+"""Addresses of the weights of a norm of every head, or 0."""
+
+# Mixtures of experts.
+EXPERTS = 160
+EXPERTS_USED = 168
+NORMALISE = 176
+ROUTES = 184
+"""Address of the routes of a run (`kernels/routes.py`)."""
+EXPERT_SCALES = 192
+EXPERT_SCALES_2 = 200
+"""Addresses of a float32 for each expert, which the products of W and W2 are multiplied by, or 0."""
+
+# Flags of a row.
+WAIT = 1
+"""Before the next op, wait until this op and those before it in its group are over."""
+WAIT_IF_MANY = 2
+"""The same, but only when the run has several rows: one row is prepared by every thread for itself."""
+OUTPUT_ROWS = 4
+"""The op works on the rows whose logits are wanted, not on all."""
+GATHER = 8
+"""Row r of the input is row `outputs[r]` of the run."""
+LOGITS = 16
+"""Y is an offset into the run's logits."""
+ACCUMULATE = 32
+"""Add to what Y holds."""
+PRIVATE = 64
+"""With one row, RECORDS are the thread's own."""
+REPLICATED = 512
+"""With one row, every thread does the op for itself."""
+WRITE_RECORDS = 128
+"""Write the output as activation records."""
+WRITE_FLOATS = 256
+"""Write the output as float32."""
+
+# The context.
+CONTEXT_BYTES = 512
+STEP = 0
+"""Counts runs; negative to send the workers home. Alone in its cache line, and the word that they sleep on.
+"""
+SLEEPERS = 64
+"""How many workers sleep. Alone in its cache line."""
+PROGRAM = 128
+PROGRAM_END = 136
+ACTIVE = 144
+"""How many threads share the run."""
+SPINS = 152
+"""Pauses of an idle worker before it sleeps."""
+PATIENCE = 160
+"""Pauses at a wait before the thread yields its core."""
+SLOTS = 168
+ROWS = 176
+OUTPUTS = 184
+POSITIONS = 192
+TOKENS = 200
+SEQUENCES = 208
+OUTPUT_INDICES = 216
+BLOCK_TABLES = 224
+BLOCK_TABLE_STRIDE = 232
+KV_BLOCKS = 240
+"""Address of the addresses of the KV blocks."""
+LOGITS_BASE = 248
+SCRATCH = 256
+SCRATCH_STRIDE = 264
+PRIVATE_RECORDS = 272
+PRIVATE_STRIDE = 280
+PARTIALS = 288
+"""Address of the results of attention over single spans, where it is split by spans."""
+PROFILE = 296
+"""Address of two counters an op (ns of work, ns of waiting of thread 0), or 0."""
+
+# A thread's slot.
+SLOT_BYTES = 64
+SLOT_STEP = 0
+"""The run that the thread works on."""
+SLOT_DONE = 8
+"""The last run that it has left."""

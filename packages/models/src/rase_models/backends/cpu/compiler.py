@@ -1,0 +1,92 @@
+"""Compiles kernels with numba to object code that needs neither numba nor Python to run.
+
+numba is imported by the first compilation, not by this module.
+"""
+
+import importlib
+import os
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any, cast
+
+import llvmlite.binding as llvm
+
+from rase_models.backends.cpu.kernel_key import KernelKey
+from rase_models.backends.cpu.kernels import BUILDERS
+from rase_models.backends.cpu.machine_code import target_machine
+
+Kernel = Callable[[int, int, int, int], None]
+"""A kernel's Python source: (thread, threads, op, context), in the subset of Python that numba compiles."""
+
+_PYTHON_SYMBOLS = ("Py", "numba_", "NRT_", "_Py")
+
+
+def build(key: KernelKey) -> Kernel:
+    """Return the Python source of a kernel."""
+    module, _, attribute = BUILDERS[key.name].partition(":")
+    builder: Callable[..., Kernel] = getattr(importlib.import_module(module), attribute)
+    return builder(*key.parameters)
+
+
+def target() -> tuple[str, str]:
+    """Return the CPU that kernels are compiled for, by LLVM's name, and its features.
+
+    It is this machine's, or what NUMBA_CPU_NAME and NUMBA_CPU_FEATURES say.
+    """
+    name, features = os.environ.get("NUMBA_CPU_NAME"), os.environ.get("NUMBA_CPU_FEATURES")
+    if features is None:
+        features = "" if name == "generic" else llvm.get_host_cpu_features().flatten()
+    return name or llvm.get_host_cpu_name(), features
+
+
+def compile_kernel(key: KernelKey, cpu: str, features: str) -> bytes:
+    """Return object code that defines `key.symbol`, and nothing else that is visible, for a CPU."""
+    machine = target_machine(cpu, features)
+    module = _optimised_module(key, machine)
+    _require_no_python(module, key)
+    return bytes(machine.emit_object(module))
+
+
+def _optimised_module(key: KernelKey, machine: llvm.TargetMachine) -> llvm.ModuleRef:
+    """Return the LLVM IR of a kernel and of all that it calls, optimised once, as a whole."""
+    from numba import cfunc, int64, void
+
+    with _without_optimisation():
+        compiled = cfunc(void(int64, int64, int64, int64), error_model="numpy")(build(key))
+    module = llvm.parse_assembly(compiled.inspect_llvm())
+    module.get_function(compiled.native_name).name = key.symbol
+    for value in (*module.functions, *module.global_variables):
+        if not value.is_declaration and value.name != key.symbol:
+            value.linkage = "internal"
+    builder = llvm.create_pass_builder(machine, llvm.create_pipeline_tuning_options(speed_level=3))
+    builder.getModulePassManager().run(module, builder)
+    return module
+
+
+@contextmanager
+def _without_optimisation() -> Iterator[None]:
+    """Keep numba from optimising every function again in each of its callers.
+
+    Holds numba's compiler lock, so that nobody else's functions are compiled so.
+    """
+    import numba
+    from numba.core.compiler_lock import global_compiler_lock
+    from numba.core.registry import cpu_target
+
+    config = cast(Any, numba.config)
+    with global_compiler_lock:
+        # numba's code generator keeps the level that it was made with; make it before the level changes.
+        cpu_target.target_context.codegen()
+        level = config.OPT
+        config.OPT = type(level)(0)
+        try:
+            yield
+        finally:
+            config.OPT = level
+
+
+def _require_no_python(module: llvm.ModuleRef, key: KernelKey) -> None:
+    """Refuse a kernel that can raise: it would call into Python, without the GIL."""
+    called = [f.name for f in module.functions if f.is_declaration and f.name.startswith(_PYTHON_SYMBOLS)]
+    if called:
+        raise RuntimeError(f"kernel {key.symbol} can raise an exception: it refers to {', '.join(called)}")

@@ -1,0 +1,28 @@
+"""The compiled kernels. This table says where each is built; the modules import numba, this one does not."""
+
+from collections.abc import Mapping
+
+_HERE = "rase_models.backends.cpu.kernels"
+
+BUILDERS: Mapping[str, str] = {
+    "add_rows": f"{_HERE}.addition:add_rows",
+    "attend": f"{_HERE}.attention:attend",
+    "copy_rows": f"{_HERE}.selection:copy_rows",
+    "cut_queries": f"{_HERE}.query_tiles:cut_queries",
+    "embed": f"{_HERE}.embedding:embed",
+    "gated_activation": f"{_HERE}.gated_activation:gated_activation",
+    "gated_linear": f"{_HERE}.gated_linear:gated_linear",
+    "linear": f"{_HERE}.linear:linear",
+    "merge_spans": f"{_HERE}.attention:merge_spans",
+    "pauses": f"{_HERE}.interpreter:pauses",
+    "prepare_heads": f"{_HERE}.heads:prepare_heads",
+    "repack_matrix": f"{_HERE}.loading:repack_matrix",
+    "rms_norm": f"{_HERE}.norm:rms_norm",
+    "rotate": f"{_HERE}.rope:rotate",
+    "run": f"{_HERE}.interpreter:run",
+    "store_kv": f"{_HERE}.kv_cache:store_kv",
+    "worker": f"{_HERE}.interpreter:worker",
+}
+"""Names of kernels -> `module:function`; the function takes the key's parameters and returns the Python
+source.
+"""

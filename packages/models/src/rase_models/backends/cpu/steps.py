@@ -1,0 +1,118 @@
+"""What the CPU backend executes: the ops of Programs, and the larger ones that fusion makes of them.
+
+A step computes exactly what the ops that it replaces compute, to the bit.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from rase_models.program import (
+    Activation,
+    Add,
+    Attention,
+    Embed,
+    GatedActivation,
+    Linear,
+    MoeFfn,
+    RmsNorm,
+    Rope,
+    Rotate,
+    SelectOutputs,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class AddLinear:
+    """out = out + x @ weight.T (+ bias)."""
+
+    out: str
+    x: str
+    weight: str
+    bias: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class GatedLinear:
+    """out = activation(x @ gate.T) * (x @ up.T)."""
+
+    out: str
+    x: str
+    gate: str
+    up: str
+    activation: Activation
+
+
+@dataclass(frozen=True, slots=True)
+class NormAdd:
+    """out = out + norm(x) * weight."""
+
+    out: str
+    x: str
+    weight: str
+    eps: float
+
+
+@dataclass(frozen=True, slots=True)
+class Preparation:
+    """What is done to every head of the queries or keys: a norm, a turn, both or neither."""
+
+    norm: RmsNorm | None = None
+    rope: Rope | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class PreparedAttention:
+    """Attention whose queries and keys are normed and turned on the way into it."""
+
+    attention: Attention
+    queries: Preparation
+    keys: Preparation
+
+    @property
+    def out(self) -> str:
+        """The buffer that attention writes."""
+        return self.attention.out
+
+
+Step = (
+    Embed
+    | RmsNorm
+    | Linear
+    | Rotate
+    | Attention
+    | GatedActivation
+    | Add
+    | MoeFfn
+    | SelectOutputs
+    | AddLinear
+    | GatedLinear
+    | NormAdd
+    | PreparedAttention
+)
+
+_READ_FIELDS: Mapping[type, tuple[str, ...]] = {
+    Embed: (),
+    RmsNorm: ("x",),
+    Linear: ("x",),
+    Rotate: ("x",),
+    Attention: ("q", "k", "v"),
+    GatedActivation: ("gate", "up"),
+    Add: ("x", "y"),
+    MoeFfn: ("x",),
+    SelectOutputs: ("x",),
+    AddLinear: ("x", "out"),
+    GatedLinear: ("x",),
+    NormAdd: ("x", "out"),
+}
+
+
+def reads(step: Step) -> tuple[str, ...]:
+    """Return the buffers that a step reads."""
+    if isinstance(step, PreparedAttention):
+        return reads(step.attention)
+    return tuple(getattr(step, field) for field in _READ_FIELDS[type(step)])
+
+
+def written(step: Step) -> str:
+    """Return the buffer that a step writes."""
+    return step.x if isinstance(step, Rotate) else step.out

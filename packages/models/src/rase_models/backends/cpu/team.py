@@ -1,0 +1,146 @@
+"""A team of threads that runs op tables: the calling thread and its workers, which sleep between runs.
+
+Workers are Python threads that spend their life in compiled code, with the GIL free. They end with `close`,
+when the team is dropped, or with the process. A forked child has no workers: its team refuses to run.
+"""
+
+import os
+import threading
+import time
+import weakref
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+from rase_core.errors import BackendFailure
+
+from rase_models.backends.cpu import abi
+from rase_models.backends.cpu.arena import Region
+from rase_models.backends.cpu.kernel_key import KernelKey
+from rase_models.backends.cpu.kernel_library import KernelLibrary
+
+RUN = KernelKey("run")
+WORKER = KernelKey("worker")
+PAUSES = KernelKey("pauses")
+TEAM_KERNELS = (RUN, WORKER, PAUSES)
+
+_IDLE_SECONDS = 5e-4
+"""How long an idle worker spins before it sleeps: a wake-up costs tens of microseconds."""
+_PATIENCE_SECONDS = 2e-5
+"""How long a thread spins at a wait before it yields: the one it waits for may need the core."""
+_PROBE_PAUSES = 20_000
+
+
+@dataclass(slots=True)
+class _Crew:
+    """What the workers share with the team: it must outlive them, and must not hold the team itself."""
+
+    library: KernelLibrary
+    memory: Region
+    words: NDArray[np.int64]
+    stopping: threading.Event = field(default_factory=threading.Event)
+    alarms: list[threading.Event] = field(default_factory=list)
+    threads: list[threading.Thread] = field(default_factory=list)
+
+
+class Team:
+    """Threads that run op tables together. Not thread-safe: one run at a time.
+
+    Attributes:
+        threads: how many, the caller's included.
+        words: the context, int64, indexed by `abi` offsets / 8.
+    """
+
+    def __init__(self, library: KernelLibrary, threads: int, words: int = abi.CONTEXT_BYTES) -> None:
+        library.require(TEAM_KERNELS)
+        self.threads = threads
+        memory = Region(words + threads * abi.SLOT_BYTES)
+        self.words: NDArray[np.int64] = memory.bytes[:words].view(np.int64)
+        self._context = memory.address
+        self._run = library.entry(RUN)
+        self._crew = _Crew(library, memory, self.words)
+        self._process = os.getpid()
+        self._slots = memory.bytes[words:].view(np.int64).reshape(threads, -1)
+        self.set(abi.SLOTS, memory.address + words)
+        self.set(abi.ACTIVE, threads)
+        self._set_patience(library)
+        self._stop = weakref.finalize(self, _stop, self._crew)
+        self._start_workers()
+
+    def _set_patience(self, library: KernelLibrary) -> None:
+        start = time.perf_counter()
+        library.entry(PAUSES)(0, 1, _PROBE_PAUSES, 0)
+        seconds = max(time.perf_counter() - start, 1e-6) / _PROBE_PAUSES
+        self.set(abi.SPINS, int(_IDLE_SECONDS / seconds))
+        self.set(abi.PATIENCE, int(_PATIENCE_SECONDS / seconds))
+
+    def _start_workers(self) -> None:
+        for number in range(1, self.threads):
+            alarm = threading.Event()
+            worker = threading.Thread(
+                target=_work, args=(self._crew, number, alarm), name=f"rase-cpu-{number}", daemon=True
+            )
+            self._crew.alarms.append(alarm)
+            self._crew.threads.append(worker)
+            worker.start()
+
+    def set(self, offset: int, value: int) -> None:
+        """Set a word of the context. Safe between runs for words that only claimed work reads."""
+        self.words[offset // abi.WORD] = value
+
+    def load_program(self, address: int, count: int) -> None:
+        """Take an op table of `count` rows; call `settle` before its memory goes."""
+        self.settle()
+        self.set(abi.PROGRAM, address)
+        self.set(abi.PROGRAM_END, address + count * abi.OP_BYTES)
+
+    def run(self) -> None:
+        """Run the program once.
+
+        Raises:
+            BackendFailure: the process was forked since the team was made.
+        """
+        if os.getpid() != self._process:
+            raise BackendFailure(
+                "this model was loaded before the process was forked", "load models after the fork"
+            )
+        if self.words[abi.SLEEPERS // abi.WORD]:
+            for alarm in self._crew.alarms:
+                alarm.set()
+        self._run(0, self.threads, 0, self._context)
+
+    def settle(self) -> None:
+        """Wait until no worker is inside a run, so that memory that a run uses may change place or go."""
+        step = int(self.words[abi.STEP // abi.WORD])
+        done = self._slots[:, abi.SLOT_DONE // abi.WORD]
+        while self.threads > 1 and (done[1:] != step).any():
+            for alarm in self._crew.alarms:
+                alarm.set()
+            time.sleep(1e-5)
+
+    def close(self) -> None:
+        """Send the workers home and wait until they are gone. A closed team cannot run."""
+        self._stop()
+
+
+def _work(crew: _Crew, number: int, alarm: threading.Event) -> None:
+    """Live as a worker: run, and sleep here where compiled code cannot."""
+    entry = crew.library.entry(WORKER)
+    slept = 0
+    while not crew.stopping.is_set():
+        entry(number, 0, slept, crew.memory.address)
+        if crew.stopping.is_set():
+            return
+        alarm.wait()
+        alarm.clear()
+        slept = 1
+
+
+def _stop(crew: _Crew) -> None:
+    crew.stopping.set()
+    crew.library.entry(RUN)(-1, 0, 0, crew.memory.address)
+    for alarm in crew.alarms:
+        alarm.set()
+    for thread in crew.threads:
+        if thread is not threading.current_thread():
+            thread.join()

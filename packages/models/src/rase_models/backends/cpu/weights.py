@@ -1,0 +1,130 @@
+"""The weights of a model in memory: matrices packed for the kernels, vectors as float32."""
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rase_models.backends.cpu import abi
+from rase_models.backends.cpu.arena import Arena
+from rase_models.backends.cpu.formats.packed_format import GROUP_ROWS
+from rase_models.backends.cpu.kernel_key import KernelKey
+from rase_models.backends.cpu.kernel_library import KernelLibrary
+from rase_models.backends.cpu.op_table import OpTable, Row, place_waits
+from rase_models.backends.cpu.packing import WeightFormat, packed_format
+from rase_models.backends.cpu.team import Team
+from rase_models.gguf import Weight
+from rase_models.gguf.quants import dequantize
+from rase_models.program import Embed, Linear, MoeFfn, Op, RmsNorm
+
+
+@dataclass(frozen=True, slots=True)
+class Matrix:
+    """A packed matrix, or one for each expert.
+
+    Attributes:
+        address: of the first group of the first matrix.
+        expert_nbytes: distance between the matrices of experts.
+    """
+
+    address: int
+    form: WeightFormat
+    rows: int
+    columns: int
+    expert_nbytes: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Weights:
+    """All weights of a Program by name."""
+
+    matrices: Mapping[str, Matrix]
+    vectors: Mapping[str, NDArray[np.float32]]
+
+    def have_same_form(self, first: str, second: str) -> bool:
+        """Say whether one kernel can multiply by both matrices."""
+        return self.matrices[first].form is self.matrices[second].form
+
+
+def matrix_names(ops: Iterable[Op]) -> frozenset[str]:
+    """Return the tensors that ops use as matrices."""
+    names: set[str] = set()
+    for op in ops:
+        if isinstance(op, Embed | Linear):
+            names.add(op.weight)
+        elif isinstance(op, MoeFfn):
+            names |= {op.router, op.gate, op.up, op.down}
+    return frozenset(names)
+
+
+def vector_names(ops: Iterable[Op]) -> frozenset[str]:
+    """Return the tensors that ops use as vectors."""
+    norms = {op.weight for op in ops if isinstance(op, RmsNorm)}
+    return frozenset(norms | {op.bias for op in ops if isinstance(op, Linear) and op.bias is not None})
+
+
+class WeightLoader:
+    """Packs weights as they come, so that there is never more than one copy and one tensor of the file."""
+
+    def __init__(self, library: KernelLibrary, team: Team, arena: Arena) -> None:
+        self._library, self._team, self._arena = library, team, arena
+        self._scratch = Arena(1 << 12)
+
+    def load(self, ops: tuple[Op, ...], weights: Iterator[Weight]) -> Weights:
+        """Read the iterator to its end and keep what the ops need."""
+        matrices, vectors = matrix_names(ops), vector_names(ops)
+        packed: dict[str, Matrix] = {}
+        kept: dict[str, NDArray[np.float32]] = {}
+        for weight in weights:
+            name = weight.info.name
+            if name in matrices:
+                packed[name] = self._pack(weight)
+            if name in vectors:
+                kept[name] = self._keep(weight)
+        return Weights(packed, kept)
+
+    def _keep(self, weight: Weight) -> NDArray[np.float32]:
+        values = dequantize(weight.info.type, weight.data, weight.info.shape)
+        padded = -(-values.size // GROUP_ROWS) * GROUP_ROWS
+        vector = self._arena.take(4 * padded).view(np.float32)
+        vector[: values.size] = values.reshape(-1)
+        return vector
+
+    def _pack(self, weight: Weight) -> Matrix:
+        *experts, rows, columns = weight.info.shape
+        count = int(np.prod(experts, dtype=np.int64))
+        form = packed_format(weight.info.type, columns)
+        expert_nbytes = form.packed_nbytes(rows, columns)
+        target = self._arena.take(count * expert_nbytes)
+        source = np.ascontiguousarray(weight.data)
+        if rows % GROUP_ROWS == 0:
+            self._repack(form, source, target, count * rows, columns)
+        else:
+            for expert in range(count):
+                part = source[expert * source.size // count :]
+                self._repack(form, part, target[expert * expert_nbytes :], rows, columns)
+        return Matrix(int(target.ctypes.data), form, rows, columns, expert_nbytes)
+
+    def _repack(
+        self,
+        form: WeightFormat,
+        source: NDArray[np.uint8],
+        target: NDArray[np.uint8],
+        rows: int,
+        columns: int,
+    ) -> None:
+        key = KernelKey("repack_matrix", (form.name,))
+        self._library.require([key])
+        words = {
+            abi.X: int(source.ctypes.data),
+            abi.W: int(target.ctypes.data),
+            abi.N: rows,
+            abi.K: columns,
+        }
+        row = Row(key, words)
+        place_waits([row])
+        table = OpTable([row], {key: self._library.address(key)}, self._scratch)
+        self._team.load_program(table.address, table.count)
+        self._team.run()
+        self._team.settle()
