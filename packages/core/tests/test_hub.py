@@ -8,6 +8,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -248,6 +249,15 @@ def test_an_interrupted_download_goes_on_where_it_ended(hub: Hub, server: LocalH
     assert path.read_bytes() == server.repositories["owner/name"].files["m-Q4_K_M.gguf"]
     first, second = server.ranges()
     assert first == "bytes=0-" and second not in (None, "bytes=0-")
+
+
+def test_two_pulls_of_one_file_download_it_once(server: LocalHub, tmp_path: Path) -> None:
+    def pull(_: int) -> Path:
+        return Hub(endpoint=server.url, cache=tmp_path / "cache").pull("owner/name:Q4_K_M").paths[0]
+
+    with ThreadPoolExecutor(4) as pool:
+        assert len(set(pool.map(pull, range(4)))) == 1
+    assert len(server.ranges()) == 1
 
 
 def test_a_server_without_ranges_starts_over(hub: Hub, server: LocalHub) -> None:
