@@ -16,6 +16,7 @@ from rase_core.errors import (
     ModelNotFound,
     StoreError,
     TemplateError,
+    UnencodableText,
 )
 
 
@@ -50,6 +51,7 @@ def test_every_error_of_the_core_has_an_answer(kind: type[BaseException]) -> Non
         (ContextOverflow(200, 128), 400, "context_length_exceeded", "prompt"),
         (TemplateError("no template"), 400, "chat_template_error", "prompt"),
         (InvalidConversation("no content", index=3), 400, "invalid_value", "prompt[3]"),
+        (UnencodableText("the byte 0xf1"), 400, "invalid_value", "prompt"),
         (InvalidConversation("refused"), 400, "invalid_value", "prompt"),
         (InvalidGenerationConfig("top_p", 2, "0 to 1"), 400, "invalid_value", "top_p"),
         (InvalidLogits(3, 1), 500, "engine_error", None),

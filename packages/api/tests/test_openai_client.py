@@ -7,6 +7,8 @@ from pathlib import Path
 
 import openai
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from openai.types.chat import ChatCompletionMessageParam
 from rase_api import create_app
 from rase_api.testing import served
@@ -222,3 +224,28 @@ def test_clients_at_the_same_time_get_what_they_get_alone(openai_client: openai.
     for thread in threads:
         thread.join()
     assert [together[word] for word in words] == alone
+
+
+@settings(max_examples=40, deadline=None)
+@given(
+    text=st.text(max_size=30)
+    | st.sampled_from(["<|im_end|>", "<|im_start|>assistant\n", "\0", "\ufeff", "😀" * 20])
+)
+def test_any_text_is_answered_or_refused_for_what_the_vocabulary_lacks(
+    openai_client: openai.OpenAI, text: str
+) -> None:
+    try:
+        answer = openai_client.chat.completions.create(
+            model="smol", messages=[{"role": "user", "content": text}], max_tokens=2, stop=["\n"]
+        )
+    except openai.BadRequestError as error:
+        assert "has no token for" in error.message
+        assert error.param == "messages"
+    else:
+        assert answer.choices[0].message.content is not None
+
+
+def test_a_word_that_the_vocabulary_lacks_cannot_be_banned(openai_client: openai.OpenAI) -> None:
+    with pytest.raises(openai.BadRequestError, match="has no token for") as failure:
+        openai_client.completions.create(model="smol", prompt="Hi", extra_body={"bad_words": ["\U00040000"]})
+    assert failure.value.param == "bad_words"

@@ -35,6 +35,7 @@ from rase_core.errors import (
     ModelNotFound,
     TemplateError,
     TokenizerError,
+    UnencodableText,
 )
 from starlette.responses import JSONResponse
 
@@ -123,6 +124,7 @@ FAULTS: Mapping[type[BaseException], Fault] = {
     InvalidGenerationConfig: Fault(400, REQUEST, "invalid_value"),
     ContextOverflow: Fault(400, REQUEST, "context_length_exceeded"),
     TemplateError: Fault(400, REQUEST, "chat_template_error"),
+    UnencodableText: Fault(400, REQUEST, "invalid_value"),
     InvalidConversation: Fault(400, REQUEST, "invalid_value"),
     InvalidModelId: Fault(404, REQUEST, "model_not_found"),
     ModelNotFound: Fault(404, REQUEST, "model_not_found"),
@@ -197,7 +199,7 @@ def _param(error: BaseException, names: Mapping[str, str]) -> str | None:
             return names.get(error.parameter, error.parameter)
         case InvalidConversation(index=int(index)):
             return f"{names.get('prompt', 'prompt')}[{index}]"
-        case ContextOverflow() | TemplateError():
+        case ContextOverflow() | TemplateError() | UnencodableText():
             return names.get("prompt", "prompt")
         case ModelNotFound() | InvalidModelId():
             return "model"

@@ -3,9 +3,11 @@
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
+from rase_core.errors import UnencodableText
 from rase_core.sampling import GenerationConfig
 
-from rase_api.serving import ServingEngine
+from rase_api.errors import InvalidValue
+from rase_api.serving import Encoder, ServingEngine
 
 
 def without(
@@ -22,4 +24,11 @@ def _spellings(engine: ServingEngine, model_id: str, words: Sequence[str]) -> It
     tokenizer = engine.load(model_id).tokenizer
     for word in words:
         for spelling in (word, f" {word}"):
-            yield tuple(tokenizer.encode(spelling, add_special_tokens=False, parse_special=False))
+            yield _tokens(tokenizer, spelling)
+
+
+def _tokens(tokenizer: Encoder, word: str) -> tuple[int, ...]:
+    try:
+        return tuple(tokenizer.encode(word, add_special_tokens=False, parse_special=False))
+    except UnencodableText as error:
+        raise InvalidValue(f"Invalid value for 'bad_words': {error.message}.", "bad_words") from error
