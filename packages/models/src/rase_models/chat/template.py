@@ -72,7 +72,7 @@ class ChatTemplate:
         with spending(Budget()):
             given = whole_size(chat, variables)
         try:
-            with spending(Budget(given)):
+            with spending(Budget(given, len(chat))):
                 return template.render(
                     **{"tools": None, "documents": None, **self.special_tokens, **variables},
                     messages=chat,

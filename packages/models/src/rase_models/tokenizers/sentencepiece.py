@@ -29,6 +29,7 @@ class SentencePieceBpe:
         self._pieces = _pieces(vocabulary)
         self._costs: list[float] = (-scores).tolist()
         self._prefix = SPACE if adds_space else ""
+        self._unknown = _unknown(vocabulary)
         self._boundary = _boundary(self._pieces)
         self._kept = lru_cache(maxsize=_KEPT_WORDS)(self._encode_word)
 
@@ -55,9 +56,9 @@ class SentencePieceBpe:
         ids = [self._vocabulary.ids.get(f"<0x{byte:02X}>", -1) for byte in symbol.encode()]
         if -1 not in ids:
             return ids
-        if self._vocabulary.unknown is None:
+        if self._unknown is None:
             raise UnencodableText(f"{symbol!r} or its bytes")
-        return [self._vocabulary.unknown]
+        return [self._unknown]
 
 
 def merge(word: str, pieces: Mapping[str, int], costs: Sequence[float]) -> list[str]:
@@ -99,6 +100,12 @@ def _pieces(vocabulary: Vocabulary) -> dict[str, int]:
     for token in vocabulary.of_kind(TokenKind.CONTROL, TokenKind.UNKNOWN, TokenKind.BYTE):
         del pieces[vocabulary.tokens[token]]
     return pieces
+
+
+def _unknown(vocabulary: Vocabulary) -> int | None:
+    """Return the unknown token, unless the file gives it to ordinary text."""
+    token = vocabulary.unknown
+    return None if token is None or vocabulary.kinds[token] == TokenKind.NORMAL else token
 
 
 def _boundary(tokens: Iterable[str]) -> re.Pattern[str]:

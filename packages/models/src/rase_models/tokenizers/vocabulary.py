@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from rase_core.errors import TokenizerError
 
 from rase_models.gguf import GgufFile
-from rase_models.tokenizers.end_of_generation import end_of_generation_tokens
+from rase_models.tokenizers.end_of_generation import UNMISTAKABLE_NAMES, end_of_generation_tokens
 from rase_models.tokenizers.kinds import TokenKind
 from rase_models.tokenizers.special_ids import KEYS, special_id
 
@@ -25,7 +25,7 @@ class Vocabulary:
         path: the file, for errors.
         tokens: the text of each id, as the file spells it.
         ids: the id of each text.
-        kinds: int32 [tokens], TokenKind; a token that ends an answer is CONTROL whatever the file says.
+        kinds: int32 [tokens], TokenKind; a well-known end of an answer is CONTROL whatever the file says.
         bos, eos, unknown: ids, None where there is none.
         ends: the ids that end an answer.
         add_bos, add_eos: what `encode` adds.
@@ -57,16 +57,15 @@ def read_vocabulary(file: GgufFile, *, adds_bos: bool) -> Vocabulary:
     """
     tokens = _named(file.strings(TOKENS_KEY))
     ids = _index(file.path, tokens)
-    ends = end_of_generation_tokens(file)
     vocabulary = Vocabulary(
         path=file.path,
         tokens=tokens,
         ids=ids,
-        kinds=_kinds(file, len(tokens), ends),
+        kinds=_kinds(file, tokens),
         bos=special_id(file, "bos", len(tokens)),
         eos=special_id(file, "eos", len(tokens)),
         unknown=special_id(file, "unknown", len(tokens)),
-        ends=ends,
+        ends=end_of_generation_tokens(file),
         add_bos=file.boolean("tokenizer.ggml.add_bos_token", adds_bos),
         add_eos=file.boolean("tokenizer.ggml.add_eos_token", False),
     )
@@ -94,15 +93,15 @@ def _index(path: Path, tokens: tuple[str, ...]) -> dict[str, int]:
     return ids
 
 
-def _kinds(file: GgufFile, size: int, ends: frozenset[int]) -> NDArray[np.int32]:
-    given = file.integers(KINDS_KEY, None)
+def _kinds(file: GgufFile, tokens: tuple[str, ...]) -> NDArray[np.int32]:
+    given, size = file.integers(KINDS_KEY, None), len(tokens)
     if given is None:
         kinds = np.full(size, TokenKind.NORMAL, np.int32)
     elif len(given) != size:
         raise TokenizerError(f"{file.path}: metadata {KINDS_KEY}: {len(given)} kinds for {size} tokens")
     else:
         kinds = np.array(given, np.int64).clip(0, 7).astype(np.int32)
-    kinds[list(ends)] = TokenKind.CONTROL
+    kinds[[i for i, token in enumerate(tokens) if token in UNMISTAKABLE_NAMES]] = TokenKind.CONTROL
     return kinds
 
 

@@ -1,0 +1,196 @@
+"""Tokenizers built from a tokenizer.json, against the library's own decoding."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from rase_core.errors import ModelFileNotFound, TokenizerError
+from rase_models.gguf import open_gguf
+from rase_models.tokenizers import Tokenizer, load_tokenizer
+
+LLAMA_DECODER = {
+    "type": "Sequence",
+    "decoders": [
+        {"type": "Replace", "pattern": {"String": "▁"}, "content": " "},
+        {"type": "ByteFallback"},
+        {"type": "Fuse"},
+        {"type": "Strip", "content": " ", "start": 1, "stop": 0},
+    ],
+}
+LLAMA_NORMALIZER = {
+    "type": "Sequence",
+    "normalizers": [
+        {"type": "Prepend", "prepend": "▁"},
+        {"type": "Replace", "pattern": {"String": " "}, "content": "▁"},
+    ],
+}
+BOS_FIRST = {
+    "type": "TemplateProcessing",
+    "single": [{"SpecialToken": {"id": "<s>", "type_id": 0}}, {"Sequence": {"id": "A", "type_id": 0}}],
+    "pair": [{"Sequence": {"id": "A", "type_id": 0}}, {"Sequence": {"id": "B", "type_id": 1}}],
+    "special_tokens": {"<s>": {"id": "<s>", "ids": [1], "tokens": ["<s>"]}},
+}
+
+
+def _added(token: int, content: str, special: bool = True) -> dict[str, Any]:
+    flags = {"single_word": False, "lstrip": False, "rstrip": False, "normalized": False}
+    return {"id": token, "content": content, "special": special, **flags}
+
+
+def _llama(**changes: Any) -> dict[str, Any]:
+    characters = ["▁", *"abcdehlorwt", "he", "ll", "▁he"]
+    tokens = [
+        "<unk>",
+        "<s>",
+        "</s>",
+        *(f"<0x{b:02X}>" for b in range(256)),
+        *characters,
+        "<tool>",
+        "<|im_end|>",
+    ]
+    vocabulary = {token: i for i, token in enumerate(tokens)}
+    model = {
+        "type": "BPE",
+        "vocab": vocabulary,
+        "merges": ["h e", "l l", "▁ he"],
+        "byte_fallback": True,
+        "unk_token": "<unk>",
+        "fuse_unk": True,
+    }
+    special = [_added(vocabulary[name], name) for name in ("<unk>", "<s>", "</s>", "<|im_end|>")]
+    document = {
+        "version": "1.0",
+        "added_tokens": [*special, _added(vocabulary["<tool>"], "<tool>", special=False)],
+        "normalizer": LLAMA_NORMALIZER,
+        "pre_tokenizer": None,
+        "post_processor": BOS_FIRST,
+        "decoder": LLAMA_DECODER,
+        "model": model,
+    }
+    return {**document, **changes}
+
+
+def _write(folder: Path, document: dict[str, Any]) -> Path:
+    path = folder / "tokenizer.json"
+    path.write_text(json.dumps(document), encoding="utf-8")
+    return path
+
+
+@pytest.fixture(scope="module")
+def path(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return _write(tmp_path_factory.mktemp("llama"), _llama())
+
+
+@pytest.fixture(scope="module")
+def llama(path: Path) -> Tokenizer:
+    return load_tokenizer(path)
+
+
+def test_it_encodes_as_the_library_does(llama: Tokenizer, path: Path) -> None:
+    from tokenizers import Tokenizer as Library
+
+    library = Library.from_file(str(path))
+    for text in ("hello world", "", "é 世界", "<tool>he</s>ll", "  a"):
+        assert llama.encode(text) == library.encode(text).ids
+        assert (
+            llama.encode(text, add_special_tokens=False) == library.encode(text, add_special_tokens=False).ids
+        )
+
+
+@settings(deadline=None)
+@given(text=st.text(st.sampled_from("helo wrtabcdé世Ж🦙\n"), max_size=40))
+def test_it_decodes_as_the_library_does(path: Path, llama: Tokenizer, text: str) -> None:
+    from tokenizers import Tokenizer as Library
+
+    ids = llama.encode(text)
+    assert llama.decode(ids) == Library.from_file(str(path)).decode(ids) == text
+
+
+def test_it_tells_its_special_tokens(llama: Tokenizer) -> None:
+    assert (llama.bos_token_id, llama.eos_token_id, llama.add_bos) == (1, 2, True)
+    assert {llama.id_to_token(i) for i in llama.eos_token_ids} == {"</s>", "<|im_end|>"}
+    assert llama.vocab_size == max(llama.eos_token_ids) + 1
+    assert llama.token_to_id("<tool>") == llama.vocab_size - 2
+    assert llama.token_to_id("nothing") is None
+    assert [llama.id_to_token(i) for i in (-1, 1 << 20, 1 << 40)] == [None, None, None]
+
+
+def test_special_tokens_are_text_without_parse_special(llama: Tokenizer) -> None:
+    assert 2 in llama.encode("</s>")
+    ids = llama.encode("</s>", parse_special=False)
+    assert 2 not in ids
+    assert llama.decode(ids) == "</s>"
+    assert 2 in llama.encode("</s>")
+
+
+def test_streaming_keeps_bytes_that_end_within_a_character(llama: Tokenizer) -> None:
+    ids = llama.encode("he 世")
+    stream = llama.detokenizer()
+    assert [stream.push(token) for token in ids] == [b"", b"he", b" ", b"\xe4", b"\xb8", b"\x96"]
+    assert stream.push(1 << 20) == b""
+
+
+def test_a_byte_level_file_agrees_with_the_gguf_of_the_same_vocabulary(
+    smollm2_path: Path, tmp_path: Path
+) -> None:
+    from tokenizers import Tokenizer as Library
+    from tokenizers import decoders, models, pre_tokenizers
+
+    file = open_gguf(smollm2_path)
+    tokens = file.strings("tokenizer.ggml.tokens")
+    merges = [tuple(merge.split(" ", 1)) for merge in file.strings("tokenizer.ggml.merges")]
+    library = Library(models.BPE({token: i for i, token in enumerate(tokens)}, merges))
+    library.add_special_tokens(list(tokens[:17]))
+    library.pre_tokenizer = pre_tokenizers.Sequence(
+        [pre_tokenizers.Digits(individual_digits=True), pre_tokenizers.ByteLevel(add_prefix_space=False)]
+    )
+    library.decoder = decoders.ByteLevel()
+    library.save(str(tmp_path / "tokenizer.json"))
+    from_json, from_gguf = load_tokenizer(tmp_path / "tokenizer.json"), load_tokenizer(smollm2_path)
+    for text in ("Hello, y'all! 12345 世界 🦙", "<|im_start|>user\nhi<|im_end|>\n", "\n\n \t x"):
+        ids = from_json.encode(text)
+        assert ids == from_gguf.encode(text)
+        assert from_json.decode(ids) == from_gguf.decode(ids)
+    assert (from_json.add_bos, from_json.bos_token_id) == (False, None)
+    assert from_json.eos_token_ids == from_gguf.eos_token_ids
+
+
+@pytest.mark.parametrize(
+    ("decoder", "text"),
+    [
+        ({"type": "Metaspace", "replacement": "▁", "prepend_scheme": "always", "split": True}, "he"),
+        ({"type": "Metaspace", "replacement": "▁", "prepend_scheme": "never", "split": True}, " he"),
+        (LLAMA_DECODER, "he"),
+    ],
+)
+def test_the_leading_space_goes_where_the_decoder_strips_it(
+    decoder: dict[str, Any], text: str, tmp_path: Path
+) -> None:
+    tokenizer = load_tokenizer(_write(tmp_path, _llama(decoder=decoder)))
+    assert tokenizer.decode([tokenizer.token_to_id("▁he") or 0]) == text
+
+
+@pytest.mark.parametrize("decoder", [None, {"type": "WordPiece", "prefix": "##", "cleanup": True}])
+def test_a_decoder_that_has_no_bytes_for_a_token_is_named(
+    decoder: dict[str, Any] | None, tmp_path: Path
+) -> None:
+    with pytest.raises(TokenizerError, match="null" if decoder is None else "WordPiece"):
+        load_tokenizer(_write(tmp_path, _llama(decoder=decoder)))
+
+
+@pytest.mark.parametrize(
+    "content", ["", "{", "[]", "<html></html>", '{"model": 3}', '{"version": "1.0"}', "\x00"]
+)
+def test_a_broken_file_is_named(content: str, tmp_path: Path) -> None:
+    path = tmp_path / "tokenizer.json"
+    path.write_text(content)
+    with pytest.raises(TokenizerError, match=r"tokenizer\.json: not a tokenizer.json"):
+        load_tokenizer(path)
+
+
+def test_a_missing_file_is_named(tmp_path: Path) -> None:
+    with pytest.raises(ModelFileNotFound, match=r"tokenizer\.json"):
+        load_tokenizer(tmp_path / "tokenizer.json")
