@@ -1,6 +1,6 @@
 """From a GGUF file to a decoder, reading the weights once."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 from rase_core.errors import BackendFailure, InvalidGenerationConfig
@@ -8,10 +8,8 @@ from rase_core.progress import Progress, ProgressEvent, ProgressPhase
 
 from rase_models.architectures import build_program
 from rase_models.backends import load_backend
-from rase_models.backends.base import Backend, Runner
 from rase_models.decoder import ProgramDecoder
-from rase_models.gguf import GgufFile, OnBytes, Weight, open_gguf
-from rase_models.program import Program
+from rase_models.gguf import GgufFile, OnBytes, open_gguf
 from rase_models.tokenizers.end_of_generation import end_of_generation_tokens
 
 
@@ -32,7 +30,7 @@ def load_decoder(
         threads: how many, None for the backend's own choice.
         context_length: the most tokens of a sequence, None for as many as the model was made for.
         on_bytes: sees every byte of every part in order, so that the hash comes of the same pass.
-        progress: told about the bytes read.
+        progress: told about the bytes read, and about compiling.
 
     Raises BackendUnavailable, ModelFileError, BackendFailure when the weights do not fit into the memory, and
     InvalidGenerationConfig for a context length that is longer than the model's.
@@ -57,22 +55,17 @@ def load_gguf(
     _check_context_length(context_length, program.context_length)
     eos_tokens = end_of_generation_tokens(file)
     weights = file.weights(_watched(file, on_bytes, progress))
-    runner = _load(backend, program, weights, threads, file.path)
+    try:
+        runner = backend.load(program, weights, threads, progress)
+    except MemoryError as error:
+        what = f"{file.path}: not enough memory for the weights"
+        raise BackendFailure(what, "use a smaller model") from error
     return ProgramDecoder(program, runner, eos_tokens, context_length)
 
 
 def _check_context_length(wanted: int | None, limit: int) -> None:
     if wanted is not None and not 1 <= wanted <= limit:
         raise InvalidGenerationConfig("context_length", wanted, f"1 to {limit}, the model's own")
-
-
-def _load(
-    backend: Backend, program: Program, weights: Iterator[Weight], threads: int | None, path: Path
-) -> Runner:
-    try:
-        return backend.load(program, weights, threads)
-    except MemoryError as error:
-        raise BackendFailure(f"{path}: not enough memory for the weights", "use a smaller model") from error
 
 
 def _watched(file: GgufFile, on_bytes: OnBytes | None, progress: Progress | None) -> OnBytes | None:

@@ -6,6 +6,7 @@ from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
+from rase_core.progress import Progress
 
 from rase_models.gguf import Weight
 from rase_models.program import Program
@@ -63,9 +64,15 @@ class Backend(Protocol):
 
     name: str
 
-    def load(self, program: Program, weights: Iterator[Weight], threads: int | None = None) -> Runner:
+    def load(
+        self,
+        program: Program,
+        weights: Iterator[Weight],
+        threads: int | None = None,
+        progress: Progress | None = None,
+    ) -> Runner:
         """Take the weights, in the file's order, and return a runner. Peak memory is about one copy of them.
 
         The iterator is read to its end. A weight's data is valid until the next one is taken, and weights
-        that the program does not name (`program.tensors`) are skipped.
+        that the program does not name (`program.tensors`) are skipped. `progress` hears of compiling.
         """

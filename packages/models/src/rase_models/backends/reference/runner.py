@@ -4,6 +4,7 @@ from collections.abc import Iterator, Mapping
 
 import numpy as np
 from numpy.typing import NDArray
+from rase_core.progress import Progress
 
 from rase_models.backends.base import Rows
 from rase_models.backends.reference.cache import layer_caches
@@ -55,7 +56,11 @@ class ReferenceBackend:
     name = "reference"
 
     def load(
-        self, program: Program, weights: Iterator[Weight], threads: int | None = None
+        self,
+        program: Program,
+        weights: Iterator[Weight],
+        threads: int | None = None,
+        progress: Progress | None = None,
     ) -> ReferenceRunner:
         """Dequantise the weights that the program names; the number of threads is numpy's own affair."""
         kept = {}

@@ -1,0 +1,42 @@
+"""The package's door: everything is there, and nothing is imported before it is used."""
+
+import subprocess
+import sys
+
+import pytest
+import rase_models
+
+SLOW = ("gguf", "huggingface_hub", "jinja2", "llvmlite", "numba", "tokenizers", "transformers")
+
+
+def modules_after(statement: str) -> set[str]:
+    program = f"import sys; {statement}; print(*sys.modules)"
+    result = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    return set(result.stdout.split())
+
+
+@pytest.mark.parametrize("name", rase_models.__all__)
+def test_every_public_name_can_be_imported(name: str) -> None:
+    assert getattr(rase_models, name).__name__ == name
+
+
+def test_other_names_are_attribute_errors() -> None:
+    with pytest.raises(AttributeError, match="no attribute 'Motor'"):
+        _ = rase_models.Motor
+
+
+def test_the_public_names_are_listed() -> None:
+    assert set(rase_models.__all__) <= set(dir(rase_models))
+
+
+def test_the_package_imports_nothing() -> None:
+    assert not modules_after("import rase_models") & {*SLOW, "numpy", "rase_core"}
+
+
+@pytest.mark.parametrize("name", ["Engine", "load_decoder", "load_tokenizer"])
+def test_the_engine_imports_nothing_slow(name: str) -> None:
+    assert not modules_after(f"from rase_models import {name}") & set(SLOW)
+
+
+def test_the_flat_functions_import_nothing_slow() -> None:
+    assert not modules_after("import rase_models.functions") & set(SLOW)
