@@ -17,6 +17,21 @@ from rase_models.backends.cpu.kernel_key import KernelKey
 
 _logger = logging.getLogger(__name__)
 _DIGEST_BYTES = hashlib.sha256().digest_size
+_ROOT = Path(__file__).parent
+_SOURCE_FOLDERS = ("emission", "formats", "kernels", "simd")
+_SOURCE_FILES = (
+    "abi.py",
+    "activations.py",
+    "compiler.py",
+    "dequantisation.py",
+    "instruction_set.py",
+    "kernel_key.py",
+    "machine_code.py",
+    "packing.py",
+    "repacking.py",
+    "shapes.py",
+    "tiles.py",
+)
 _ENVIRONMENT = ("NUMBA_OPT", "NUMBA_LOOP_VECTORIZE", "NUMBA_SLP_VECTORIZE")
 """Settings of numba that change the code it makes."""
 
@@ -35,12 +50,18 @@ def _user_cache() -> Path:
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
 
 
+def kernel_sources() -> list[Path]:
+    """Return the files that kernels are made of, relative to this folder."""
+    folders = [_ROOT / name for name in _SOURCE_FOLDERS]
+    files = [file for folder in folders for file in folder.rglob("*.py")]
+    return sorted([file.relative_to(_ROOT) for file in files] + [Path(name) for name in _SOURCE_FILES])
+
+
 def fingerprint(cpu: str, features: str) -> str:
     """Return a name for everything that compiled code depends on."""
     digest = hashlib.sha256()
-    root = Path(__file__).parent
-    for source in sorted(root.rglob("*.py")):
-        digest.update(source.relative_to(root).as_posix().encode() + b"\0" + source.read_bytes() + b"\0")
+    for source in kernel_sources():
+        digest.update(source.as_posix().encode() + b"\0" + (_ROOT / source).read_bytes() + b"\0")
     versions = [f"{name} {importlib.metadata.version(name)}" for name in ("numba", "llvmlite")]
     settings = [f"{name}={os.environ.get(name, '')}" for name in _ENVIRONMENT]
     for part in (*versions, *settings, sys.platform, cpu, features):

@@ -1,0 +1,242 @@
+"""Feed-forward networks of experts: rows are gathered by expert, multiplied, and combined again.
+
+Only the experts that have rows are read. A row's result is the sum over its experts in ascending order, and
+each product is computed as for a row alone, so a batch does not change it.
+"""
+
+from typing import Any
+
+from rase_models.backends.cpu.abi import (
+    CHOSEN,
+    EXPERT_NBYTES,
+    EXPERT_NBYTES_2,
+    EXPERT_SCALES,
+    EXPERT_SCALES_2,
+    EXPERTS_USED,
+    FLAGS,
+    GROUP_BYTES,
+    GROUP_COUNT,
+    GROUP_EXPERT,
+    GROUP_FIRST_SLOT,
+    GROUP_ROWS,
+    GROUPS,
+    OUTPUT_RECORDS,
+    RECORDS,
+    ROUTES,
+    ROW_SLOTS,
+    SHARES,
+    W2,
+    WRITE_RECORDS,
+    X_STRIDE,
+    Y_STRIDE,
+    K,
+    N,
+    W,
+    X,
+    Y,
+)
+from rase_models.backends.cpu.activations import RECORD_ROW_NBYTES
+from rase_models.backends.cpu.formats.packed_format import GROUP_ROWS as ROWS_OF_GROUP
+from rase_models.backends.cpu.kernels.claims import share
+from rase_models.backends.cpu.kernels.forms import form_named
+from rase_models.backends.cpu.kernels.gated_activation import ACTIVATIONS
+from rase_models.backends.cpu.kernels.matrices import multiply_group
+from rase_models.backends.cpu.kernels.records import quantise_values, write_record
+from rase_models.backends.cpu.kernels.routes import route_array
+from rase_models.backends.cpu.kernels.rows import input_row, output_row, row_count, scratch
+from rase_models.backends.cpu.shapes import GATED_ROW_BLOCK, GROUP_LINE, ROW_BLOCK
+from rase_models.backends.cpu.simd import (
+    compiled,
+    f32,
+    fma,
+    load_f32,
+    load_f32x16,
+    load_i32,
+    load_i64,
+    multiply,
+    splat,
+    store_f32x16,
+)
+
+_PAIR = 2 * ROWS_OF_GROUP
+_LINE = 2 * GROUP_LINE
+
+
+@compiled
+def _group(op: int, index: int) -> int:
+    return route_array(op, GROUPS) + GROUP_BYTES * index
+
+
+@compiled
+def _slot_records(records: int, columns: int, slot: int) -> int:
+    """Return where the records of the group that begins at a slot begin."""
+    return records + slot * (columns >> 5) * RECORD_ROW_NBYTES
+
+
+@compiled
+def _group_of(op: int, expert: int) -> int:
+    """Return the group of an expert that has rows; groups are in the order of their experts."""
+    low, high = 0, load_i64(load_i64(op + ROUTES) + GROUP_COUNT) - 1
+    while low < high:
+        middle = (low + high) >> 1
+        if load_i64(_group(op, middle) + GROUP_EXPERT) < expert:
+            low = middle + 1
+        else:
+            high = middle
+    return int(_group(op, low))
+
+
+@compiled
+def _gather(thread: int, op: int, context: int, entry: int) -> None:
+    """Copy one row to one of its slots, as records or as float32."""
+    row = entry // load_i64(op + EXPERTS_USED)
+    slot = int(load_i32(route_array(op, ROW_SLOTS) + 4 * entry))
+    source, width = input_row(op, context, row), load_i64(op + N)
+    if load_i64(op + FLAGS) & WRITE_RECORDS:
+        group = _group_of(op, int(load_i32(route_array(op, CHOSEN) + 4 * entry)))
+        first, rows = load_i64(group + GROUP_FIRST_SLOT), load_i64(group + GROUP_ROWS)
+        records = _slot_records(load_i64(op + RECORDS), width, first)
+        quantise_values(records, rows, width >> 5, slot - first, 0, source, width)
+    else:
+        target = load_i64(op + Y) + slot * load_i64(op + Y_STRIDE)
+        for offset in range(0, 4 * width, 64):
+            store_f32x16(target + offset, load_f32x16(source + offset))
+
+
+@compiled
+def _entry_count(op: int, context: int) -> int:
+    return row_count(op, context) * load_i64(op + EXPERTS_USED)
+
+
+def gather_experts() -> Any:
+    """Build the kernel that copies the rows of X, N wide, to their slots: to RECORDS, or to Y."""
+    return share(_entry_count, _gather, 4)
+
+
+@compiled
+def _group_count(op: int) -> int:
+    return int(load_i64(load_i64(op + ROUTES) + GROUP_COUNT))
+
+
+@compiled
+def _pair_count(op: int, context: int) -> int:
+    return int(_group_count(op) * (load_i64(op + N) // _PAIR)) if row_count(op, context) > 0 else 0
+
+
+@compiled
+def _scale_of(scales: int, expert: int) -> Any:
+    return load_f32(scales + 4 * expert) if scales != 0 else f32(1.0)
+
+
+def gated_experts(format_name: str, up_format_name: str, activation: str, writes_records: int) -> Any:
+    """Build the kernel of activation(gate) * up for the slots, gate W and up W2, N outputs of K columns.
+
+    The input is RECORDS or X, the output OUTPUT_RECORDS or Y, by the weights' type and `writes_records`.
+    """
+    gate_form, up_form = form_named(format_name), form_named(up_format_name)
+    gate_nbytes, gate_columns = gate_form.nbytes, gate_form.columns
+    up_nbytes, up_columns = up_form.nbytes, up_form.columns
+    is_quantised, activate = gate_form.is_quantised, ACTIVATIONS[activation]
+    multiply_gate, multiply_up = multiply_group(gate_form), multiply_group(up_form)
+
+    @compiled
+    def gated(gate: int, up: int, gate_scale: float, up_scale: float) -> Any:
+        gates = multiply(load_f32x16(gate), splat(gate_scale))
+        return multiply(activate(gates), multiply(load_f32x16(up), splat(up_scale)))
+
+    @compiled
+    def write_pair(op: int, group: int, pair: int, row: int, gate: int, up: int) -> None:
+        expert, first = load_i64(group + GROUP_EXPERT), load_i64(group + GROUP_FIRST_SLOT)
+        gate_scale = _scale_of(load_i64(op + EXPERT_SCALES), expert)
+        up_scale = _scale_of(load_i64(op + EXPERT_SCALES_2), expert)
+        low = gated(gate, up, gate_scale, up_scale)
+        high = gated(gate + GROUP_LINE, up + GROUP_LINE, gate_scale, up_scale)
+        if writes_records:
+            width = load_i64(op + N)
+            records = _slot_records(load_i64(op + OUTPUT_RECORDS), width, first)
+            write_record(records, load_i64(group + GROUP_ROWS), width >> 5, row, pair, low, high)
+        else:
+            y = load_i64(op + Y) + (first + row) * load_i64(op + Y_STRIDE) + _LINE * pair
+            store_f32x16(y, low)
+            store_f32x16(y + GROUP_LINE, high)
+
+    @compiled
+    def multiply_pair(thread: int, op: int, context: int, unit: int) -> None:
+        pairs, columns = load_i64(op + N) // _PAIR, load_i64(op + K)
+        group = _group(op, unit // pairs)
+        pair, rows = unit % pairs, load_i64(group + GROUP_ROWS)
+        expert, slot = load_i64(group + GROUP_EXPERT), load_i64(group + GROUP_FIRST_SLOT)
+        gate = load_i64(op + W) + expert * load_i64(op + EXPERT_NBYTES)
+        up = load_i64(op + W2) + expert * load_i64(op + EXPERT_NBYTES_2)
+        x_stride, alone = load_i64(op + X_STRIDE), int(rows == 1)
+        x = load_i64(op + X) + slot * x_stride
+        if is_quantised:
+            x = _slot_records(load_i64(op + RECORDS), columns, slot)
+        gates = scratch(thread, context)
+        ups = gates + GATED_ROW_BLOCK * _LINE
+        gate_blocks, up_blocks = columns // gate_columns, columns // up_columns
+        for row in range(0, rows, GATED_ROW_BLOCK):
+            end = min(rows, row + GATED_ROW_BLOCK)
+            for half in range(2):
+                at, to = 2 * pair + half, GROUP_LINE * half
+                w = gate + at * gate_blocks * gate_nbytes
+                multiply_gate(w, gate_blocks, x, x_stride, alone, row, end, gates + to, _LINE, 0)
+                w = up + at * up_blocks * up_nbytes
+                multiply_up(w, up_blocks, x, x_stride, alone, row, end, ups + to, _LINE, 0)
+            for r in range(row, end):
+                offset = (r - row) * _LINE
+                write_pair(op, group, pair, r, gates + offset, ups + offset)
+
+    return share(_pair_count, multiply_pair, 4)
+
+
+@compiled
+def _output_group_count(op: int, context: int) -> int:
+    groups = (load_i64(op + N) + ROWS_OF_GROUP - 1) // ROWS_OF_GROUP
+    return int(_group_count(op) * groups) if row_count(op, context) > 0 else 0
+
+
+def expert_linear(format_name: str) -> Any:
+    """Build the kernel that multiplies the slots, RECORDS or X, by W, N outputs of K columns, into Y."""
+    form = form_named(format_name)
+    is_quantised, block_columns, block_nbytes = form.is_quantised, form.columns, form.nbytes
+    multiply_rows = multiply_group(form)
+
+    @compiled
+    def multiply_slots(thread: int, op: int, context: int, unit: int) -> None:
+        groups, columns = (load_i64(op + N) + ROWS_OF_GROUP - 1) // ROWS_OF_GROUP, load_i64(op + K)
+        group = _group(op, unit // groups)
+        outputs, rows = unit % groups, load_i64(group + GROUP_ROWS)
+        slot, blocks = load_i64(group + GROUP_FIRST_SLOT), columns // block_columns
+        weights = load_i64(op + W) + load_i64(group + GROUP_EXPERT) * load_i64(op + EXPERT_NBYTES)
+        weights += outputs * blocks * block_nbytes
+        x_stride, y_stride = load_i64(op + X_STRIDE), load_i64(op + Y_STRIDE)
+        x = load_i64(op + X) + slot * x_stride
+        if is_quantised:
+            x = _slot_records(load_i64(op + RECORDS), columns, slot)
+        y = load_i64(op + Y) + slot * y_stride + GROUP_LINE * outputs
+        for row in range(0, rows, ROW_BLOCK):
+            end, target = min(rows, row + ROW_BLOCK), y + row * y_stride
+            multiply_rows(weights, blocks, x, x_stride, int(rows == 1), row, end, target, y_stride, 0)
+
+    return share(_output_group_count, multiply_slots, 4)
+
+
+@compiled
+def _combine(thread: int, op: int, context: int, row: int) -> None:
+    """Write the weighted sum of a row's slots, in the order of their experts."""
+    used, width, target = load_i64(op + EXPERTS_USED), load_i64(op + N), output_row(op, context, row)
+    slots, shares = route_array(op, ROW_SLOTS) + 4 * used * row, route_array(op, SHARES) + 4 * used * row
+    chosen, scales = route_array(op, CHOSEN) + 4 * used * row, load_i64(op + EXPERT_SCALES)
+    for offset in range(0, 4 * width, 64):
+        total = splat(f32(0.0))
+        for index in range(used):
+            weight = load_f32(shares + 4 * index) * _scale_of(scales, int(load_i32(chosen + 4 * index)))
+            slot = load_i64(op + X) + int(load_i32(slots + 4 * index)) * load_i64(op + X_STRIDE)
+            total = fma(load_f32x16(slot + offset), splat(weight), total)
+        store_f32x16(target + offset, total)
+
+
+def combine_experts() -> Any:
+    """Build the kernel that adds the slots X, N wide, up into the rows Y."""
+    return share(row_count, _combine, 4)

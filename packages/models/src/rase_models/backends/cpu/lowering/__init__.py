@@ -1,0 +1,64 @@
+"""Turns the steps of a Program into the rows of an op table."""
+
+from collections.abc import Callable, Mapping
+
+from rase_models.backends.cpu.arena import Arena
+from rase_models.backends.cpu.fusion import fuse
+from rase_models.backends.cpu.lowering.attention import emit_attention, emit_prepared_attention, emit_rotate
+from rase_models.backends.cpu.lowering.experts import emit_moe_ffn
+from rase_models.backends.cpu.lowering.lowering import Lowered, Lowering
+from rase_models.backends.cpu.lowering.matrices import emit_add_linear, emit_gated_linear, emit_linear
+from rase_models.backends.cpu.lowering.rows import (
+    emit_add,
+    emit_embed,
+    emit_gated_activation,
+    emit_norm_add,
+    emit_rms_norm,
+    emit_select,
+)
+from rase_models.backends.cpu.op_table import place_waits
+from rase_models.backends.cpu.steps import AddLinear, GatedLinear, NormAdd, PreparedAttention, Step
+from rase_models.backends.cpu.weights import Weights
+from rase_models.program import (
+    Add,
+    Attention,
+    Embed,
+    GatedActivation,
+    Linear,
+    MoeFfn,
+    Program,
+    RmsNorm,
+    Rotate,
+    SelectOutputs,
+)
+
+__all__ = ["Lowered", "lower"]
+
+EMITTERS: Mapping[type, Callable[..., None]] = {
+    Add: emit_add,
+    AddLinear: emit_add_linear,
+    Attention: emit_attention,
+    Embed: emit_embed,
+    GatedActivation: emit_gated_activation,
+    GatedLinear: emit_gated_linear,
+    Linear: emit_linear,
+    MoeFfn: emit_moe_ffn,
+    NormAdd: emit_norm_add,
+    PreparedAttention: emit_prepared_attention,
+    RmsNorm: emit_rms_norm,
+    Rotate: emit_rotate,
+    SelectOutputs: emit_select,
+}
+"""What makes rows of each kind of step."""
+
+
+def lower(program: Program, weights: Weights, max_rows: int, arena: Arena, *, fused: bool = True) -> Lowered:
+    """Return the rows of a Program. Unfused, every op is executed on its own, with the same bits."""
+    steps: tuple[Step, ...] = fuse(program.ops, weights.have_same_form) if fused else program.ops
+    lowering = Lowering(program, weights, max_rows, arena, steps)
+    for index, step in enumerate(steps):
+        lowering.begin(index)
+        EMITTERS[type(step)](lowering, step)
+    lowered = lowering.finish()
+    place_waits(lowered.rows)
+    return lowered

@@ -1,0 +1,116 @@
+"""Attention, and what happens to heads before it."""
+
+from rase_core.errors import BackendFailure
+
+from rase_models.backends.cpu import abi, shapes
+from rase_models.backends.cpu.kernel_key import KernelKey
+from rase_models.backends.cpu.lowering.lowering import Lowering, Words
+from rase_models.backends.cpu.op_table import Resource, Row
+from rase_models.backends.cpu.steps import Preparation, PreparedAttention
+from rase_models.program import Attention, Rope, RopePairing, Rotate
+
+
+def _rope_words(rope: Rope) -> Words:
+    return {
+        abi.ROPE_DIMENSIONS: rope.dimensions,
+        abi.ROPE_HALVES: int(rope.pairing is RopePairing.HALVES),
+    }
+
+
+def emit_rotate(low: Lowering, step: Rotate) -> None:
+    length = low.buffers.width(step.x) // step.heads
+    words = low.floats_in(step.x) | _rope_words(step.rope) | {abi.HEADS: step.heads, abi.K: length}
+    floats: list[Resource] = [("floats", step.x)]
+    index = low.emit(KernelKey("rotate"), words, floats, floats)
+    low.lowered.rope_rows.append((index, step.rope))
+    low.quantise_if_wanted(step.x)
+
+
+def _cache_words(low: Lowering, step: Attention) -> Words:
+    return {
+        abi.HEADS: step.head_count,
+        abi.KV_HEADS: step.head_count_kv,
+        abi.KEY_LENGTH: step.key_length,
+        abi.VALUE_LENGTH: step.value_length,
+        abi.KV_OFFSET: low.layer_offsets[step.layer],
+    }
+
+
+def emit_attention(low: Lowering, step: Attention) -> None:
+    words = _cache_words(low, step) | low.floats_in(step.k) | low.floats_in(step.v, abi.V, abi.V_STRIDE)
+    reads: list[Resource] = [("floats", step.k), ("floats", step.v)]
+    low.emit(KernelKey("store_kv"), words, reads, [("cache", step.layer)])
+    _attend(low, step)
+
+
+def emit_prepared_attention(low: Lowering, step: PreparedAttention) -> None:
+    attention = step.attention
+    words = _cache_words(low, attention) | low.floats_in(attention.k)
+    words |= low.floats_in(attention.q, abi.Q, abi.Q_STRIDE) | low.floats_in(attention.v, abi.V, abi.V_STRIDE)
+    words |= _preparation_words(low, step.queries, abi.Q_NORM) | _preparation_words(
+        low, step.keys, abi.K_NORM
+    )
+    q_and_k: list[Resource] = [("floats", attention.q), ("floats", attention.k)]
+    writes: list[Resource] = [*q_and_k, ("cache", attention.layer)]
+    index = low.emit(KernelKey("prepare_heads"), words, [*q_and_k, ("floats", attention.v)], writes)
+    if step.queries.rope is not None:
+        low.lowered.rope_rows.append((index, step.queries.rope))
+    _attend(low, attention)
+
+
+def _preparation_words(low: Lowering, preparation: Preparation, norm: int) -> Words:
+    words: Words = {norm: 0, abi.ROPE_DIMENSIONS: 0}
+    if preparation.rope is not None:
+        words |= _rope_words(preparation.rope)
+    if preparation.norm is not None:
+        words |= {norm: low.vector(preparation.norm.weight), abi.EPSILON: preparation.norm.eps}
+    return words
+
+
+def _attend(low: Lowering, step: Attention) -> None:
+    _check_lengths(step)
+    low.need_scratch(shapes.attention_scratch_nbytes(step.value_length))
+    low.lowered.value_length = max(low.lowered.value_length, step.value_length)
+    table, words = _tile_table(low, step), _cache_words(low, step)
+    words |= {abi.TILES: table, abi.WINDOW: step.window or 0, abi.SCALE: step.scale}
+    words |= low.floats_in(step.q, abi.Q, abi.Q_STRIDE)
+    reads: list[Resource] = [("floats", step.q), ("cache", step.layer), ("tiles", table)]
+    whole_records = step.value_length % 32 == 0
+    if whole_records:
+        outputs, writes, flags = low.values_out(step.out)
+    else:
+        outputs, flags = low.floats_out(step.out)
+        writes, flags = [("floats", step.out)], flags | abi.WRITE_FLOATS
+    words |= outputs
+    low.emit(KernelKey("attend"), words, reads, [*writes, ("spans", None)], flags)
+    low.emit(
+        KernelKey("merge_spans"),
+        words,
+        [("spans", None), ("tiles", table)],
+        [*writes, ("spans", None)],
+        flags,
+    )
+    if not whole_records:
+        low.quantise_if_wanted(step.out)
+
+
+def _check_lengths(step: Attention) -> None:
+    for length in (step.key_length, step.value_length):
+        if length % 16 != 0:
+            raise BackendFailure(
+                f"the CPU backend cannot attend with heads of {length} values", "it needs multiples of 16"
+            )
+
+
+def _tile_table(low: Lowering, step: Attention) -> int:
+    """Return the address of the table of query tiles, which the first ops of a program make."""
+    group = step.head_count // step.head_count_kv
+    key = (step.head_count, step.head_count_kv)
+    if key not in low.tile_tables:
+        address = int(low.arena.take(shapes.tile_table_nbytes(low.max_rows, group)).ctypes.data)
+        low.tile_tables[key] = address
+        words: Words = {abi.TILES: address, abi.HEADS: step.head_count, abi.KV_HEADS: step.head_count_kv}
+        low.lowered.rows.append(
+            Row(KernelKey("cut_queries"), words, 0, frozenset(), frozenset({("tiles", address)}))
+        )
+    return low.tile_tables[key]

@@ -1,0 +1,116 @@
+"""Feed-forward networks of experts."""
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from rase_models.backends.cpu import abi
+from rase_models.backends.cpu.kernel_key import KernelKey
+from rase_models.backends.cpu.lowering.expert_memory import ExpertMemory
+from rase_models.backends.cpu.lowering.lowering import Lowering, Words
+from rase_models.backends.cpu.op_table import Resource
+from rase_models.program import MoeFfn
+
+_ROUTES: Resource = ("routes", None)
+_GATHERED: Resource = ("slots", "gathered")
+_HIDDEN: Resource = ("slots", "hidden")
+_RESULTS: Resource = ("slots", "results")
+_LOGITS: Resource = ("slots", "logits")
+
+
+def emit_moe_ffn(low: Lowering, step: MoeFfn) -> None:
+    """Emit routing, the three multiplications of the experts, and the sum of their results."""
+    memory = low.expert_memory(step)
+    routing: Words = {
+        abi.ROUTES: memory.routes,
+        abi.EXPERTS: step.experts,
+        abi.EXPERTS_USED: step.experts_used,
+    }
+    _emit_routes(low, step, memory, routing)
+    _emit_gather(low, step, memory, routing)
+    _emit_gated(low, step, memory, routing)
+    _emit_down(low, step, memory, routing)
+    _emit_sum(low, step, memory, routing)
+
+
+def _emit_routes(low: Lowering, step: MoeFfn, memory: ExpertMemory, routing: Words) -> None:
+    router, logits = low.matrix(step.router), memory.rows.floats("logits")
+    inputs, reads, flags = low.matrix_input(step.x, step.router)
+    words = inputs | {
+        abi.Y: logits.address,
+        abi.Y_STRIDE: logits.stride,
+        abi.W: router.address,
+        abi.K: router.columns,
+        abi.N: router.rows,
+        abi.SCALE: 1.0,
+        abi.BIAS: 0,
+    }
+    low.emit(KernelKey("linear", (router.form.name,)), words, reads, [_LOGITS], flags)
+    words = routing | {abi.X: logits.address, abi.X_STRIDE: logits.stride}
+    words |= {abi.SCALE: step.scale, abi.NORMALISE: int(step.normalise)}
+    low.emit(KernelKey("choose_experts"), words, [_LOGITS], [_LOGITS, _ROUTES])
+    low.emit(KernelKey("group_rows"), routing, [_ROUTES], [_ROUTES])
+
+
+def _emit_gather(low: Lowering, step: MoeFfn, memory: ExpertMemory, routing: Words) -> None:
+    words = routing | low.floats_in(step.x) | {abi.N: low.buffers.width(step.x)}
+    flags = 0
+    if low.matrix(step.gate).form.is_quantised:
+        words[abi.RECORDS] = memory.slots.records("gathered").address
+        flags = abi.WRITE_RECORDS
+    else:
+        target = memory.slots.floats("gathered")
+        words |= {abi.Y: target.address, abi.Y_STRIDE: target.stride}
+    low.emit(KernelKey("gather_experts"), words, [_ROUTES, ("floats", step.x)], [_GATHERED], flags)
+
+
+def _slot_input(low: Lowering, memory: ExpertMemory, name: str, weight: str) -> Words:
+    if low.matrix(weight).form.is_quantised:
+        return {abi.RECORDS: memory.slots.records(name).address, abi.X: 0, abi.X_STRIDE: 0}
+    source = memory.slots.floats(name)
+    return {abi.X: source.address, abi.X_STRIDE: source.stride}
+
+
+def _emit_gated(low: Lowering, step: MoeFfn, memory: ExpertMemory, routing: Words) -> None:
+    gate, up = low.matrix(step.gate), low.matrix(step.up)
+    words = routing | _slot_input(low, memory, "gathered", step.gate)
+    words |= {abi.W: gate.address, abi.W2: up.address, abi.K: gate.columns, abi.N: gate.rows}
+    words |= {abi.EXPERT_NBYTES: gate.expert_nbytes, abi.EXPERT_NBYTES_2: up.expert_nbytes}
+    words |= {
+        abi.EXPERT_SCALES: _scales(low, step.gate_scales),
+        abi.EXPERT_SCALES_2: _scales(low, step.up_scales),
+    }
+    as_records = low.matrix(step.down).form.is_quantised
+    if as_records:
+        words[abi.OUTPUT_RECORDS] = memory.slots.records("hidden").address
+    else:
+        target = memory.slots.floats("hidden")
+        words |= {abi.Y: target.address, abi.Y_STRIDE: target.stride}
+    parameters = (gate.form.name, up.form.name, step.activation.value, int(as_records))
+    low.emit(KernelKey("gated_experts", parameters), words, [_ROUTES, _GATHERED], [_HIDDEN])
+
+
+def _emit_down(low: Lowering, step: MoeFfn, memory: ExpertMemory, routing: Words) -> None:
+    down, target = low.matrix(step.down), memory.slots.floats("results")
+    words = routing | _slot_input(low, memory, "hidden", step.down)
+    words |= {abi.W: down.address, abi.K: down.columns, abi.N: down.rows}
+    words |= {abi.EXPERT_NBYTES: down.expert_nbytes, abi.Y: target.address, abi.Y_STRIDE: target.stride}
+    low.emit(KernelKey("expert_linear", (down.form.name,)), words, [_ROUTES, _HIDDEN], [_RESULTS])
+
+
+def _emit_sum(low: Lowering, step: MoeFfn, memory: ExpertMemory, routing: Words) -> None:
+    source = memory.slots.floats("results")
+    outputs, flags = low.floats_out(step.out)
+    words = routing | outputs | {abi.X: source.address, abi.X_STRIDE: source.stride}
+    words |= {abi.N: low.buffers.width(step.out), abi.EXPERT_SCALES: _scales(low, step.down_scales)}
+    low.emit(KernelKey("combine_experts"), words, [_ROUTES, _RESULTS], [("floats", step.out)], flags)
+    low.quantise_if_wanted(step.out)
+
+
+def _scales(low: Lowering, scales: Sequence[float]) -> int:
+    """Place one float32 for each expert; returns its address, 0 for none."""
+    if not scales:
+        return 0
+    memory = low.arena.take(4 * len(scales)).view(np.float32)
+    memory[:] = scales
+    return int(memory.ctypes.data)
