@@ -16,7 +16,8 @@ HEAVY = ("numba", "llvmlite", "mlx", "cupy", "gguf", "transformers", "huggingfac
 
 def project(name: str) -> dict[str, object]:
     """Read the [project] table of a package."""
-    table: dict[str, object] = tomllib.loads((ROOT / "packages" / name / "pyproject.toml").read_text())["project"]
+    text = (ROOT / "packages" / name / "pyproject.toml").read_text()
+    table: dict[str, object] = tomllib.loads(text)["project"]
     return table
 
 
