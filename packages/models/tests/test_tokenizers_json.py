@@ -141,7 +141,7 @@ def test_a_byte_level_file_agrees_with_the_gguf_of_the_same_vocabulary(
 
     file = open_gguf(smollm2_path)
     tokens = file.strings("tokenizer.ggml.tokens")
-    merges = [tuple(merge.split(" ", 1)) for merge in file.strings("tokenizer.ggml.merges")]
+    merges = [(a, b) for a, _, b in (m.partition(" ") for m in file.strings("tokenizer.ggml.merges"))]
     library = Library(models.BPE({token: i for i, token in enumerate(tokens)}, merges))
     library.add_special_tokens(list(tokens[:17]))
     library.pre_tokenizer = pre_tokenizers.Sequence(

@@ -66,7 +66,7 @@ def size_of(value: object) -> int:
     if isinstance(value, list | tuple | dict):
         return ITEM * len(value)
     if isinstance(value, int):
-        return value.bit_length() // 8
+        return value.bit_length()
     return 0
 
 

@@ -31,6 +31,10 @@ from rase_models.chat.guards import (
 
 Function = Callable[..., Any]
 
+_SCOPES = frozenset(
+    ("_loop_vars", "_block_vars")
+)  # what jinja passes along with every call in a loop or block
+
 
 class GenerationTag(Extension):
     """`{% generation %}...{% endgeneration %}`, which marks text for training and renders it as it is."""
@@ -107,7 +111,8 @@ class TemplateEnvironment(ImmutableSandboxedEnvironment):
         if isinstance(owner, str) and function.__name__ == "join" and args:
             args = (list(args[0]), *args[1:])  # a generator could be measured only by using it up
         own = owner is self or isinstance(function, Macro)
-        budget().charge(0 if own else method_cost(function, (*args, *kwargs.values())))
+        named = (value for name, value in kwargs.items() if name not in _SCOPES)
+        budget().charge(0 if own else method_cost(function, (*args, *named)))
         result = super().call(context, function, *args, **kwargs)
         budget().charge(size_of(result))
         return result

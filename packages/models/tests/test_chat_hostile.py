@@ -1,0 +1,155 @@
+"""Templates that attack: each ends in a named error, soon and in little memory."""
+
+import time
+import tracemalloc
+
+import pytest
+from rase_core.errors import InvalidConversation, TemplateError
+from rase_models.chat import ChatTemplate
+
+MESSAGES = [{"role": "user", "content": "hi"}]
+BIG = "{% set s = 'a' * 4000000 %}"
+DEEP = "{% set ns = namespace(x=(1,)) %}{% for i in range(60) %}{% set ns.x = (ns.x, ns.x) %}{% endfor %}"
+GROW = "{% set ns = namespace(x='aa') %}{% for i in range(60) %}"
+KEEP = "{% set ns = namespace(l=[]) %}{% for i in range(9999) %}"
+
+BOMBS = {
+    "a product of text": "{{ 'a' * 10**10 }}",
+    "a product of a list": "{{ ([1] * 10**9) | length }}",
+    "a power": "{{ 2 ** (10 ** 9) }}",
+    "a product of numbers": GROW.replace("'aa'", "3") + "{% set ns.x = ns.x * ns.x %}{% endfor %}",
+    "nested loops": "{% for i in range(99999) %}{% for j in range(99999) %}{% endfor %}{% endfor %}",
+    "a large range": "{% for i in range(10**9) %}{% endfor %}",
+    "a filtered loop": "{% for i in range(99999) %}{% for j in range(9999) if 0 %}{% endfor %}{% endfor %}",
+    "doubling by +": GROW + "{% set ns.x = ns.x + ns.x %}{% endfor %}",
+    "doubling by ~": GROW + "{% set ns.x = ns.x ~ ns.x %}{% endfor %}",
+    "doubling by join": GROW + "{% set ns.x = [ns.x, ns.x] | join %}{% endfor %}",
+    "doubling by format": GROW + "{% set ns.x = '%s%s' % (ns.x, ns.x) %}{% endfor %}",
+    "doubling by str.format": GROW + "{% set ns.x = '{0}{0}'.format(ns.x) %}{% endfor %}",
+    "doubling by replace": GROW + "{% set ns.x = ns.x.replace('a', 'aa') %}{% endfor %}",
+    "doubling by blocks": "{% set x = 'aa' %}" + "{% set x %}{{ x }}{{ x }}{% endset %}" * 60,
+    "doubling by macros": "{% macro m(n) %}{{ m(n-1) ~ m(n-1) if n }}{% endmacro %}{{ m(60) }}",
+    "a macro without end": "{% macro m() %}{{ m() }}{% endmacro %}{{ m() }}",
+    "a block without end": "{% block a %}{{ self.a() }}{{ self.a() }}{% endblock %}",
+    "a recursive loop": "{% for i in [1, 2] recursive %}{{ loop([1, 2]) if loop.depth < 40 }}{% endfor %}",
+    "text of deep lists": DEEP + "{{ ns.x }}",
+    "JSON of deep lists": DEEP + "{{ ns.x | tojson }}",
+    "comparing deep lists": DEEP + DEEP.replace("ns", "other") + "{{ ns.x == other.x }}",
+    "testing deep lists": DEEP + DEEP.replace("ns", "other") + "{{ ns.x is eq other.x }}",
+    "hashing deep tuples": DEEP + "{{ {ns.x: 1} }}",
+    "finding deep tuples": DEEP + "{{ {1: 1}[ns.x] }}",
+    "getting deep tuples": DEEP + "{{ {1: 1}.get(ns.x) }}",
+    "changing deep tuples": DEEP + "{% for i in 'ab' %}{{ loop.changed(ns.x) }}{% endfor %}",
+    "text of a repeated list": BIG + "{{ [s] * 100000 }}",
+    "joining a repeated list": BIG + "{{ ''.join([s] * 100000) }}",
+    "joining by a long text": BIG + "{{ ('a' * 100000) | join(s) }}",
+    "joining a generator": BIG + "{{ range(100000) | map('string') | join(s) }}",
+    "searching again and again": BIG + "{% for i in range(99999) %}{{ s.count('b') }}{% endfor %}",
+    "searching by a test": BIG + "{{ range(99999) | map('string') | select('in', s) | list }}",
+    "sorting long texts": BIG + "{{ ([s, s[1:] + 'b'] * 50000) | sort }}",
+    "sorting a generator": BIG + "{{ ([s, s[1:] + 'b'] * 50000) | map('string') | sort }}",
+    "keeping slices": BIG + KEEP + "{% set ns.l = ns.l + [s[i:]] %}{% endfor %}",
+    "keeping copies": BIG + KEEP + "{% set ns.l = ns.l + [s | upper] %}{% endfor %}",
+    "splitting": "{{ ('a' * 4000000).split('a') | length }}",
+    "splitting lines": "{{ ('\\n' * 4000000).splitlines() | length }}",
+    "listing": "{{ ('a' * 4000000) | list | length }}",
+    "writing much": "{% for i in range(99999) %}{{ 'a' * 100000 }}{% endfor %}",
+    "writing its own text": "{% for i in range(99999) %}" + "x" * 60000 + "{% endfor %}",
+    "a width": "{{ '%999999999d' % 1 }}",
+    "a computed width": "{{ '%*d' % (999999999, 1) }}",
+    "a width by filter": "{{ '%999999999d' | format(1) }}",
+    "a width by str.format": "{{ '{:999999999}'.format(1) }}",
+    "a nested width": "{{ '{:{}}'.format(1, 999999999) }}",
+    "an indent": "{{ 'a\nb' | indent(10**9) }}",
+    "a JSON indent": "{{ [1] | tojson(indent=10**9) }}",
+    "digits": "{{ 1.5 | round(10**8, 'floor') }}",
+    "a date": "{{ strftime_now('%999999999Y') }}",
+    "deep brackets": "{{ " + "(" * 5000 + "1" + ")" * 5000 + " }}",
+    "deep loops": "{% for a in 'a' %}" * 60 + "{% endfor %}" * 60,
+    "deep minus": "{{ " + "-" * 50000 + "1 }}",
+    "a long template": "x" * 70000,
+}
+
+ESCAPES = {
+    "a class": "{{ ''.__class__.__mro__ }}",
+    "subclasses": "{{ ().__class__.__bases__[0].__subclasses__() }}",
+    "globals of a function": "{{ raise_exception.__globals__.x }}",
+    "globals of a macro": "{{ self.__init__.__globals__ }}",
+    "globals of a format": "{{ ''.format.__globals__.x }}",
+    "a format's attribute": "{{ '{0.__class__.__mro__}'.format('') }}",
+    "a format_map's attribute": "{{ '{a.__class__.__mro__}'.format_map({'a': ''}) }}",
+    "the attr filter": "{{ '' | attr('__class__') }}",
+    "attributes by map": "{{ (['']|map(attribute='__class__')|first).x }}",
+    "a hidden namespace name": "{% set ns = namespace(__class__=1) %}",
+    "setting a hidden namespace name": "{% set ns = namespace() %}{% set ns._x = 1 %}",
+    "appending to messages": "{{ messages.append(1) }}",
+    "changing by the type": "{{ dict.update(messages[0], {}) }}",
+    "encoding": "{{ 'a'.encode() }}",
+    "bytes of a number": "{{ (1).to_bytes(10**10, 'big') }}",
+    "padding": "{{ 'a'.center(10**10) }}",
+    "padding by filter": "{{ 'a' | center(10**10) }}",
+    "filler text": "{{ lipsum(10**9) }}",
+    "an import": "{% import 'os' as x %}",
+    "an include": "{% include '/etc/passwd' %}",
+}
+
+
+@pytest.mark.parametrize("name", BOMBS)
+def test_a_bomb_is_refused_soon_and_in_little_memory(name: str) -> None:
+    tracemalloc.start()
+    start = time.thread_time()
+    try:
+        with pytest.raises(TemplateError):
+            ChatTemplate(BOMBS[name]).render(MESSAGES)
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert time.thread_time() - start < 8  # tracing memory makes it several times slower
+    assert peak < 400e6
+
+
+@pytest.mark.parametrize("name", ESCAPES)
+def test_an_escape_is_refused(name: str) -> None:
+    with pytest.raises(TemplateError):
+        ChatTemplate(ESCAPES[name]).render(MESSAGES)
+
+
+def test_a_bomb_of_loops_ends_after_about_a_second() -> None:
+    start = time.thread_time()
+    with pytest.raises(TemplateError, match="takes too long"):
+        ChatTemplate(BOMBS["nested loops"]).render(MESSAGES)
+    assert 0.3 < time.thread_time() - start < 2
+
+
+def test_what_the_template_raises_is_the_conversations_fault() -> None:
+    with pytest.raises(InvalidConversation, match="roles must alternate"):
+        ChatTemplate("{{ raise_exception('roles must alternate') }}").render(MESSAGES)
+
+
+@pytest.mark.parametrize(
+    ("source", "line"),
+    [
+        ("a\n{% if %}", 2),
+        ("{{ x", 1),
+        ("\n\n{% endfor %}", 3),
+        ("{{ 1 | nofilter }}", 1),
+        ("\n{{ x.y.z }}", 2),
+        ("\n\n{{ 1 / 0 }}", 3),
+        ("{% macro m() %}\n{{ 1 + 'a' }}{% endmacro %}\n{{ m() }}", 2),
+        ("{{ [1][5].x }}", 1),
+        ("{{ messages | tojson(1, 2, 3, 4, 5, 6) }}", 1),
+        ("{{ {'a': x} | tojson }}", 1),
+        ("{{ ', '.join(3) }}", 1),
+    ],
+)
+def test_a_broken_template_is_named_by_its_line(source: str, line: int) -> None:
+    with pytest.raises(TemplateError, match=f"^the manifest's, line {line}: .") as caught:
+        ChatTemplate(source, "the manifest's").render(MESSAGES)
+    assert not isinstance(caught.value, InvalidConversation)
+    assert caught.value.advice
+
+
+def test_a_template_can_be_checked_without_messages() -> None:
+    ChatTemplate("{{ messages }}").compile()
+    with pytest.raises(TemplateError, match="line 1"):
+        ChatTemplate("{% nothing %}").compile()
