@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 from numpy.typing import NDArray
@@ -60,9 +61,9 @@ class Step:
 
     def spans(self) -> dict[int, Span]:
         """Return the rows of each sequence; ValueError unless they are adjacent and ascend by one."""
-        starts = [0, *(np.flatnonzero(np.diff(self.sequences)) + 1).tolist()] if len(self.tokens) else []
+        edges = (np.flatnonzero(np.diff(self.sequences)) + 1).tolist()
         spans: dict[int, Span] = {}
-        for start, end in zip(starts, [*starts[1:], len(self.tokens)], strict=True):
+        for start, end in pairwise([0, *edges, len(self.tokens)] if len(self.tokens) else []):
             sequence = int(self.sequences[start])
             if sequence in spans:
                 raise ValueError(f"the rows of sequence {sequence} are not adjacent")
