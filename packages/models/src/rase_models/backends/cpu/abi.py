@@ -66,10 +66,30 @@ EXPERTS = 160
 EXPERTS_USED = 168
 NORMALISE = 176
 ROUTES = 184
-"""Address of the routes of a run (`kernels/routes.py`)."""
+"""Address of the routes of a run, below."""
 EXPERT_SCALES = 192
 EXPERT_SCALES_2 = 200
 """Addresses of a float32 for each expert, which the products of W and W2 are multiplied by, or 0."""
+EXPERT_NBYTES = 208
+EXPERT_NBYTES_2 = 216
+"""Bytes between the matrices of experts in W and W2."""
+
+# The routes of a run: which rows go to which experts. A slot is a row's place at one of its experts.
+ROUTES_HEADER_BYTES = 64
+GROUP_COUNT = 0
+CHOSEN = 8
+"""Address of int32 [rows][used], the experts of a row, ascending."""
+SHARES = 16
+"""Address of float32 [rows][used], the weights of a row's experts."""
+ROW_SLOTS = 24
+"""Address of int32 [rows][used], the slots of a row."""
+GROUPS = 32
+"""Address of the experts that have rows, ascending: three int64 each, `GROUP_*`."""
+COUNTS = 40
+"""Address of int64 [experts], working memory."""
+GROUP_BYTES = 24
+GROUP_EXPERT, GROUP_FIRST_SLOT, GROUP_ROWS = 0, 8, 16
+"""The first slot is a multiple of 8: a tile may write past the rows of its expert."""
 
 # Flags of a row.
 WAIT = 1

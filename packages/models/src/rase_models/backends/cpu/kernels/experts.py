@@ -105,7 +105,7 @@ def _gather(thread: int, op: int, context: int, entry: int) -> None:
 
 @compiled
 def _entry_count(op: int, context: int) -> int:
-    return row_count(op, context) * load_i64(op + EXPERTS_USED)
+    return int(row_count(op, context) * load_i64(op + EXPERTS_USED))
 
 
 def gather_experts() -> Any:
