@@ -93,6 +93,13 @@ def test_yarn_stretches_the_slow_pairs_only(half: int, base: float, factor: floa
     assert rope.magnitude == pytest.approx(0.1 * math.log(factor) + 1)
 
 
+@pytest.mark.parametrize("base, beta", [(1.0000001, 32.0), (1e30, 32.0), (1e4, 1e-30), (1e4, 1e30)])
+def test_yarn_with_absurd_numbers_still_gives_frequencies(base: float, beta: float) -> None:
+    yarn = {"freq_base": base, "scaling.type": "yarn", "scaling.factor": 4.0}
+    rope = rope_of(file_with(yarn | {"scaling.yarn_beta_fast": beta, "scaling.yarn_beta_slow": beta}))
+    assert all(0 < frequency <= 1 for frequency in rope.frequencies)
+
+
 def test_yarn_takes_the_context_for_the_original_one_when_the_file_does_not_say() -> None:
     yarn = {"scaling.type": "yarn", "scaling.factor": 4.0}
     explicit = rope_of(file_with(yarn | {"scaling.original_context_length": 8192}))

@@ -129,8 +129,9 @@ def _yarn(scaling: Scaling, frequencies: Frequencies, base: float) -> tuple[Freq
 
 def _yarn_ramp(scaling: Scaling, pairs: int, base: float) -> Frequencies:
     """Return how much of each unscaled frequency is kept: 1 for the fast, falling to 0 for the slow."""
-    low = max(math.floor(_yarn_pair(scaling, scaling.beta_fast, pairs, base)), 0)
-    high = min(math.ceil(_yarn_pair(scaling, scaling.beta_slow, pairs, base)), 2 * pairs - 1)
+    last = 2 * pairs - 1
+    low = min(max(math.floor(_yarn_pair(scaling, scaling.beta_fast, pairs, base)), 0), last)
+    high = min(max(math.ceil(_yarn_pair(scaling, scaling.beta_slow, pairs, base)), 0), last)
     ramp = (np.arange(pairs) - low) / max(0.001, high - low)
     return 1 - np.clip(ramp, 0.0, 1.0)
 
