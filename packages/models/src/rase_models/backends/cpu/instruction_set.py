@@ -38,6 +38,7 @@ class InstructionSet:
         int8_dot: the emitter of int8 dot products, a key of `dot.DOTS`.
         lookup: the emitter of table lookups, a key of `lookup.LOOKUPS`.
         weights: the weights that the dot product is best at.
+        wide_registers: the registers hold 32 columns of 16 rows of weights and a dozen accumulators.
         has_fma: float32 multiply-add with one rounding is an instruction.
         has_half: float16 conversions are instructions.
         verified: results were compared on this instruction set with the others, on real or emulated hardware.
@@ -49,6 +50,7 @@ class InstructionSet:
     int8_dot: str
     lookup: str
     weights: Weights
+    wide_registers: bool = False
     has_fma: bool = True
     has_half: bool = True
     verified: bool = True
@@ -67,6 +69,7 @@ INSTRUCTION_SETS: Mapping[str, InstructionSet] = {
             "vpdpbusd_512",
             "pshufb_512",
             Weights.ANY_UNSIGNED,
+            wide_registers=True,
         ),
         InstructionSet(
             "avx_vnni",

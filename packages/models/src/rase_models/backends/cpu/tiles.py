@@ -35,8 +35,8 @@ from rase_models.backends.cpu.instruction_set import Weights
 Tile = Callable[..., None]
 
 _CACHE_LINE = 64
+_NARROW_ROWS, _NARROW_FLOAT_ROWS = 4, 3  # accumulators that fit where registers are few or short
 _PREFETCHES = ((16384, 2), (2048, 3))  # bytes ahead, cache level: far into the second, near into the first
-_HALVES = ((0, START_32_LOW), (1, START_32_HIGH))
 
 
 def quantised_tile(form: PackedFormat, rows: int, panel: int) -> Tile:
@@ -45,22 +45,65 @@ def quantised_tile(form: PackedFormat, rows: int, panel: int) -> Tile:
     More rows than a panel has are those of panels that follow each other, from row 0 on.
     """
 
-    def emit(code: Code, weights: Value, blocks: Value, x: Value, row: Value, *output: Value) -> None:
-        accumulators = [code.variable(constant(F32X16, 0.0)) for _ in range(rows)]
-        spans_of_block = form.columns // RECORD_COLUMNS
-        panel_size = code.times(blocks, spans_of_block * record_nbytes(panel))
-        records = code.variable(x)
-        for chunk in _chunks(code, form, weights, blocks):
-            record = code.builder.load(records)
-            for span in chunk:
-                rows_of_span = _record_rows(code, record, row, rows, panel, panel_size)
-                for slot, values in zip(accumulators, rows_of_span, strict=True):
-                    code.builder.store(_multiply(code, span, values, code.builder.load(slot)), slot)
-                record = code.at(record, record_nbytes(panel))
-            code.builder.store(record, records)
-        _store(code, accumulators, *output)
+    def emit(
+        code: Code, weights: Value, blocks: Value, x: Value, row: Value, y: Value, y_stride: Value, add: Value
+    ) -> None:
+        panel_size = code.times(blocks, form.columns // RECORD_COLUMNS * record_nbytes(panel))
+        for first in range(0, rows, _rows_of_pass(code, rows)):
+            place = _Place(
+                code.at(x, code.times(panel_size, first // panel)),
+                code.at(row, first % panel),
+                min(rows - first, _rows_of_pass(code, rows)),
+                panel,
+                panel_size,
+            )
+            totals = _quantised_pass(code, form, weights, blocks, place)
+            _store(code, totals, code.at(y, code.times(y_stride, first)), y_stride, add)
 
     return emit
+
+
+def _rows_of_pass(code: Code, rows: int) -> int:
+    """Return how many rows share a walk over the weights without running out of registers."""
+    return rows if code.instruction_set.wide_registers else min(rows, _NARROW_ROWS)
+
+
+@dataclass(frozen=True, slots=True)
+class _Place:
+    """The rows of a pass.
+
+    Attributes:
+        x: address of the first panel.
+        row: the first row within the panel; not used for whole panels.
+        rows: how many rows.
+        panel: rows of a panel.
+        panel_size: bytes from a panel to the next.
+    """
+
+    x: Value
+    row: Value
+    rows: int
+    panel: int
+    panel_size: Value
+
+
+def _quantised_pass(
+    code: Code, form: PackedFormat, weights: Value, blocks: Value, place: _Place
+) -> list[Value]:
+    """Emit one walk over the weights; returns variables that hold the outputs of each row."""
+    accumulators = [code.variable(constant(F32X16, 0.0)) for _ in range(place.rows)]
+    together = 1 if code.instruction_set.wide_registers else place.rows
+    records = code.variable(place.x)
+    for chunk in _chunks(code, form, weights, blocks):
+        record = code.builder.load(records)
+        for span in chunk:
+            rows = list(_record_rows(code, record, place))
+            for first in range(0, place.rows, together):
+                these = slice(first, first + together)
+                _accumulate(code, span, rows[these], accumulators[these])
+            record = code.at(record, record_nbytes(place.panel))
+        code.builder.store(record, records)
+    return accumulators
 
 
 def _chunks(code: Code, form: PackedFormat, weights: Value, blocks: Value) -> Iterator[Iterable[Span]]:
@@ -105,111 +148,163 @@ class _RecordRow:
         return self.code.load_splat(self.code.at(self.parts, self.panel * offset), type_)
 
 
-def _record_rows(
-    code: Code, record: Value, row: Value, rows: int, panel: int, panel_size: Value
-) -> Iterator[_RecordRow]:
-    """Give the rows of a tile. Addresses are hidden from the optimiser once for each panel."""
-    for first in range(0, rows, panel):
-        base = (
-            record
-            if first == 0
-            else code.at(record, code.builder.mul(panel_size, constant(I64, first // panel)))
-        )
-        if rows < panel:
-            values, parts = (code.opaque(code.at(base, code.times(row, size))) for size in (32, 4))
+def _record_rows(code: Code, record: Value, place: _Place) -> Iterator[_RecordRow]:
+    """Give the rows of a pass. Addresses are hidden from the optimiser once for each panel."""
+    panel = place.panel
+    for first in range(0, place.rows, panel):
+        base = code.at(record, code.times(place.panel_size, first // panel)) if first else record
+        if place.rows < panel:
+            values, parts = (code.opaque(code.at(base, code.times(place.row, size))) for size in (32, 4))
         else:
             values = parts = code.opaque(base)
-        for index in range(min(panel, rows - first)):
+        for index in range(min(panel, place.rows - first)):
             yield _RecordRow(code, code.at(values, 32 * index), code.at(parts, 4 * index), panel)
 
 
-def _multiply(code: Code, span: Span, row: _RecordRow, total: Value) -> Value:
-    """Add a span's products with one row to the accumulator."""
-    if len(span.scales) == 1:
-        return _multiply_whole(code, span, row, total)
-    return _multiply_halves(code, span, row, total)
+def _accumulate(code: Code, span: Span, rows: Sequence[_RecordRow], slots: Sequence[Value]) -> None:
+    totals = [code.builder.load(slot) for slot in slots]
+    for slot, total in zip(slots, _multiply(code, span, rows, totals), strict=True):
+        code.builder.store(total, slot)
 
 
-def _multiply_whole(code: Code, span: Span, row: _RecordRow, total: Value) -> Value:
+def _multiply(code: Code, span: Span, rows: Sequence[_RecordRow], totals: Sequence[Value]) -> list[Value]:
+    """Add a span's products with a few rows to their accumulators."""
+    multiply = _multiply_whole if len(span.scales) == 1 else _multiply_halves
+    return multiply(code, span, rows, totals)
+
+
+def _multiply_whole(
+    code: Code, span: Span, rows: Sequence[_RecordRow], totals: Sequence[Value]
+) -> list[Value]:
     """total + scale * d * sum(w x) + minimum * d * sum(x), for 32 columns."""
     b = code.builder
-    weights, signed, start = _without_offset(code, span, row)
-    for index, word in enumerate(weights):
-        start = dot(code, start, word, row.word(index), signed)
-    scale = b.fmul(span.scales[0], row.part(SCALE, F32))
-    total = code.fma(code.to_float(start), scale, total)
-    for minimum in span.minimums:
-        total = code.fma(minimum, row.part(SCALED_SUM, F32), total)
-    return total
+    weights, signed, starts = _without_offset(code, span, rows)
+    results = []
+    for products, row, total in zip(_dots(code, weights, rows, 0, starts, signed), rows, totals, strict=True):
+        scale = b.fmul(span.scales[0], row.part(SCALE, F32))
+        total = code.fma(code.to_float(products), scale, total)
+        for minimum in span.minimums:
+            total = code.fma(minimum, row.part(SCALED_SUM, F32), total)
+        results.append(total)
+    return results
 
 
-def _without_offset(code: Code, span: Span, row: _RecordRow) -> tuple[Sequence[Value], bool, Value]:
-    """Subtract the offset from the weights, or from the start of the dot product: weights, signed, start."""
-    b = code.builder
-    zero = constant(I32X16, 0)
+def _dots(
+    code: Code,
+    weights: Sequence[Value],
+    rows: Sequence[_RecordRow],
+    first: int,
+    totals: Sequence[Value],
+    signed: bool,
+) -> Sequence[Value]:
+    """Add the products of each row's words, from word `first` on, with consecutive vectors of weights."""
+    for index, words in enumerate(weights, start=first):
+        totals = [
+            dot(code, total, words, row.word(index), signed) for total, row in zip(totals, rows, strict=True)
+        ]
+    return totals
+
+
+def _without_offset(
+    code: Code, span: Span, rows: Sequence[_RecordRow]
+) -> tuple[Sequence[Value], bool, Sequence[Value]]:
+    """Subtract the offset from the weights or from where the dot products start: weights, signed, starts."""
+    zeros = [constant(I32X16, 0)] * len(rows)
     kind = code.instruction_set.weights
     if span.offset == 0:
-        return span.weights, False, zero
+        return span.weights, False, zeros
     if kind is Weights.ANY_UNSIGNED or (kind is Weights.SMALL_UNSIGNED and span.offset < 128):
-        start = row.part(START_128, I32)
         shift = (128 // span.offset).bit_length() - 1
-        return span.weights, False, b.ashr(start, constant(I32X16, shift)) if shift else start
-    return [_subtract_bytes(code, words, span.offset) for words in span.weights], True, zero
+        return span.weights, False, [_start(code, row, shift) for row in rows]
+    return [_subtract_bytes(code, words, span.offset) for words in span.weights], True, zeros
+
+
+def _start(code: Code, row: _RecordRow, shift: int) -> Value:
+    """Load minus the sum of the activations times 128 >> shift."""
+    start = row.part(START_128, I32)
+    return code.builder.ashr(start, constant(I32X16, shift)) if shift else start
 
 
 def _subtract_bytes(code: Code, words: Value, offset: int) -> Value:
     """Subtract a power of two from every byte; bytes are under twice the offset."""
     b = code.builder
-    if offset == 128:
-        return b.xor(words, every_byte(I32X16, 128))
     top = every_byte(I32X16, 128)
+    if offset == 128:
+        return b.xor(words, top)
     return b.xor(b.sub(b.or_(words, top), every_byte(I32X16, offset)), top)
 
 
-def _multiply_halves(code: Code, span: Span, row: _RecordRow, total: Value) -> Value:
+def _multiply_halves(
+    code: Code, span: Span, rows: Sequence[_RecordRow], totals: Sequence[Value]
+) -> list[Value]:
     """total + d * (scale * sum(w x) + minimum * sum(x) of columns 0..15, and of 16..31)."""
     b = code.builder
-    dots, sums = [], []
-    for half, offset in _HALVES:
-        sums.append(row.part(offset, I32))
-        start = sums[half] if span.offset else constant(I32X16, 0)
-        for index in range(4 * half, 4 * half + 4):
-            start = dot(code, start, span.weights[index], row.word(index), False)
-        dots.append(code.to_float(start))
-    part = code.fma(dots[1], span.scales[1], b.fmul(dots[0], span.scales[0]))
-    for minimum, start in zip(span.minimums, sums, strict=False):
+    zeros = [constant(I32X16, 0)] * len(rows)
+    parts: list[Value] = [None] * len(rows)
+    for half, offset in enumerate((START_32_LOW, START_32_HIGH)):
+        starts = [row.part(offset, I32) for row in rows] if span.offset else zeros
+        weights = span.weights[4 * half : 4 * half + 4]
+        for index, products in enumerate(_dots(code, weights, rows, 4 * half, starts, False)):
+            value, scale = code.to_float(products), span.scales[half]
+            parts[index] = code.fma(value, scale, parts[index]) if half else b.fmul(value, scale)
+    for minimum, offset in zip(span.minimums, (START_32_LOW, START_32_HIGH), strict=False):
         factor = b.fmul(minimum, constant(F32X16, -1 / 32))  # exact; the record holds -32 times the sum
-        part = code.fma(code.to_float(start), factor, part)
-    return code.fma(part, row.part(SCALE, F32), total)
+        parts = [
+            code.fma(code.to_float(row.part(offset, I32)), factor, part)
+            for row, part in zip(rows, parts, strict=True)
+        ]
+    return [
+        code.fma(part, row.part(SCALE, F32), total)
+        for part, row, total in zip(parts, rows, totals, strict=True)
+    ]
 
 
 def float_tile(form: FloatFormat, rows: int) -> Tile:
     """Return the emitter of a tile of float weights and `rows` float32 rows."""
 
-    def emit(code: Code, weights: Value, blocks: Value, x: Value, stride: Value, *output: Value) -> None:
-        b = code.builder
-        x_rows = [code.at(x, code.times(stride, index)) for index in range(rows)]
-        totals = [[code.variable(constant(F32X16, 0.0)) for _ in range(rows)] for _ in range(2)]
-
-        def column(index: Value, parity: int) -> None:
-            address = code.at(weights, code.times(index, form.nbytes))
-            w = form.load(code, address)
-            offset = code.times(index, 4)
-            for slot, x_row in zip(totals[parity], x_rows, strict=True):
-                b.store(code.fma(w, code.load_splat(code.at(x_row, offset), F32), b.load(slot)), slot)
-
-        with code.loop(b.lshr(blocks, constant(I64, 1))) as pair:
-            even = code.times(pair, 2)
-            _prefetch(code, code.at(weights, code.times(even, form.nbytes)), 2 * form.nbytes)
-            column(even, 0)
-            column(code.at(even, 1), 1)
-        with code.loop(b.and_(blocks, constant(I64, 1))):
-            column(b.sub(blocks, constant(I64, 1)), 0)
-        for even_total, odd_total in zip(*totals, strict=True):
-            b.store(b.fadd(b.load(even_total), b.load(odd_total)), even_total)
-        _store(code, totals[0], *output)
+    def emit(
+        code: Code,
+        weights: Value,
+        blocks: Value,
+        x: Value,
+        stride: Value,
+        y: Value,
+        y_stride: Value,
+        add: Value,
+    ) -> None:
+        step = rows if code.instruction_set.wide_registers else min(rows, _NARROW_FLOAT_ROWS)
+        for first in range(0, rows, step):
+            these = range(first, min(rows, first + step))
+            x_rows = [code.at(x, code.times(stride, index)) for index in these]
+            totals = _float_pass(code, form, weights, blocks, x_rows)
+            _store(code, totals, code.at(y, code.times(y_stride, first)), y_stride, add)
 
     return emit
+
+
+def _float_pass(
+    code: Code, form: FloatFormat, weights: Value, columns: Value, x_rows: Sequence[Value]
+) -> list[Value]:
+    """Emit one walk over the weights; returns variables that hold the outputs of each row."""
+    b = code.builder
+    totals = [[code.variable(constant(F32X16, 0.0)) for _ in x_rows] for _ in range(2)]
+
+    def multiply_column(index: Value, parity: int) -> None:
+        column = form.load(code, code.at(weights, code.times(index, form.nbytes)))
+        for slot, row in zip(totals[parity], x_rows, strict=True):
+            x = code.load_splat(code.at(row, code.times(index, 4)), F32)
+            b.store(code.fma(column, x, b.load(slot)), slot)
+
+    with code.loop(b.lshr(columns, constant(I64, 1))) as pair:
+        even = code.times(pair, 2)
+        _prefetch(code, code.at(weights, code.times(even, form.nbytes)), 2 * form.nbytes)
+        multiply_column(even, 0)
+        multiply_column(code.at(even, 1), 1)
+    with code.loop(b.and_(columns, constant(I64, 1))):
+        multiply_column(b.sub(columns, constant(I64, 1)), 0)
+    for even_total, odd_total in zip(*totals, strict=True):
+        b.store(b.fadd(b.load(even_total), b.load(odd_total)), even_total)
+    return totals[0]
 
 
 def _store(code: Code, accumulators: Sequence[Value], y: Value, y_stride: Value, add: Value) -> None:
