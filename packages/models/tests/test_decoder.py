@@ -111,6 +111,19 @@ def test_the_context_is_the_model_s_unless_a_shorter_one_is_given(program: Progr
     assert ProgramDecoder(program, runner, EOS).context_length == program.context_length
 
 
+def test_a_pool_of_blocks_limits_all_sequences_together(program: Program, small: SmallRuns) -> None:
+    decoder = ProgramDecoder(program, small, EOS, kv_capacity=2 * BLOCK_TOKENS + 5)
+    assert decoder.kv_capacity == decoder.context_length == 2 * BLOCK_TOKENS
+    one, two = decoder.new_sequence(), decoder.new_sequence()
+    decoder.forward(batch_of((one, 0, tokens_of(1, BLOCK_TOKENS + 1))))
+    assert decoder.kv_used == 2 * BLOCK_TOKENS
+    assert decoder.fits({one: BLOCK_TOKENS - 1}) and not decoder.fits({one: 1, two: 1})
+    with pytest.raises(BackendFailure, match="no memory"):
+        decoder.forward(batch_of((two, 0, [1])))
+    decoder.release(one)
+    assert decoder.fits({two: 2 * BLOCK_TOKENS})
+
+
 def test_prefill_and_decode_agree_with_all_logits_at_once(
     decoder: ProgramDecoder, whole: ProgramDecoder
 ) -> None:

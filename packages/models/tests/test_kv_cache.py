@@ -168,6 +168,29 @@ def test_when_there_is_no_room_nothing_changes() -> None:
     assert (cache.length(handle), cache.blocks(handle), cache.blocks_reserved) == (0, (), 0)
 
 
+def test_a_limit_is_told_before_and_kept() -> None:
+    cache = KvCache(lambda blocks: None, lambda source, target: None, limit=3)
+    first, second = cache.open(), cache.open()
+    cache.extend({first: BLOCK_TOKENS + 1})
+    cache.advance({first: BLOCK_TOKENS + 1})
+    assert cache.fits({first: BLOCK_TOKENS - 1, second: BLOCK_TOKENS})
+    assert not cache.fits({first: BLOCK_TOKENS, second: 1})
+    with pytest.raises(MemoryError, match="3 blocks"):
+        cache.extend({second: BLOCK_TOKENS + 1})
+    cache.extend({second: BLOCK_TOKENS})
+    assert (cache.blocks_used, cache.blocks_reserved) == (3, 3)
+
+
+def test_room_for_the_copy_of_a_shared_block_counts() -> None:
+    cache = KvCache(lambda blocks: None, lambda source, target: None, limit=1)
+    parent = cache.open()
+    cache.extend({parent: 1})
+    cache.advance({parent: 1})
+    assert cache.fits({parent: 1})
+    cache.fork(parent, 1)
+    assert not cache.fits({parent: 1})
+
+
 @pytest.mark.parametrize("length", [-1, 4])
 def test_a_length_beyond_the_sequence_is_refused(length: int) -> None:
     sequences = Sequences()

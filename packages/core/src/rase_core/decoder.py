@@ -1,6 +1,6 @@
 """The contracts between the engine and whatever computes logits."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
 
@@ -47,7 +47,10 @@ class Batch:
 
 
 class BatchDecoder(Protocol):
-    """Many sequences at once; what a scheduler drives. Not thread-safe: one owner at a time."""
+    """Many sequences at once; what a scheduler drives. Not thread-safe: one owner at a time.
+
+    Their keys and values live in blocks, which sequences that share a prefix share.
+    """
 
     @property
     def eos_tokens(self) -> frozenset[int]:
@@ -60,6 +63,21 @@ class BatchDecoder(Protocol):
     @property
     def vocab_size(self) -> int:
         """The length of a row of logits."""
+
+    @property
+    def block_tokens(self) -> int:
+        """How many positions a block has."""
+
+    @property
+    def kv_capacity(self) -> int | None:
+        """The most tokens that the blocks hold, at least `context_length`; None while there is memory."""
+
+    @property
+    def kv_used(self) -> int:
+        """How many tokens the blocks in use can hold."""
+
+    def fits(self, counts: Mapping[int, int]) -> bool:
+        """Tell whether there are blocks for so many more tokens of each sequence, by handle."""
 
     def new_sequence(self) -> int:
         """Open an empty sequence and return its handle."""

@@ -21,6 +21,9 @@
     ├── InvalidGenerationConfig     a request
     ├── ContextOverflow
     ├── Cancelled
+    ├── RequestTimeout
+    ├── QueueFull                   the scheduler
+    ├── ShuttingDown
     ├── BackendUnavailable          the machine
     └── BackendFailure
         └── InvalidLogits
@@ -204,6 +207,32 @@ class Cancelled(EngineError):
 
     def __init__(self, message: str = "cancelled") -> None:
         super().__init__(message)
+
+
+class RequestTimeout(EngineError):
+    """A request was not finished in the time that it had."""
+
+    def __init__(self, seconds: float) -> None:
+        super().__init__(
+            f"the request was not finished within {seconds:g} seconds",
+            "allow more time, or ask for fewer tokens",
+        )
+        self.seconds = seconds
+
+
+class QueueFull(EngineError):
+    """As many requests wait as may wait."""
+
+    def __init__(self, limit: int) -> None:
+        super().__init__(f"{limit} requests are waiting, the most that may", "try again later")
+        self.limit = limit
+
+
+class ShuttingDown(EngineError):
+    """The model takes no more requests, and may have ended those it had."""
+
+    def __init__(self) -> None:
+        super().__init__("the model is shutting down", "try again later")
 
 
 class BackendUnavailable(EngineError):

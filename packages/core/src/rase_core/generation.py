@@ -1,64 +1,13 @@
 """The loop that turns a prompt into an answer on any TokenDecoder."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from enum import StrEnum
-from operator import index
 from time import perf_counter
-from typing import Protocol, SupportsIndex
 
-from rase_core.decoder import Logits, TokenDecoder
-from rase_core.errors import ContextOverflow, InvalidGenerationConfig
-from rase_core.sampling import GenerationConfig, Sampler
-from rase_core.stopping import StopMatcher
-from rase_core.text import Utf8Assembler
+from rase_core.answer import Answer, Detokenizer, Generation, StopReason, TokenEvent, checked_prompt
+from rase_core.decoder import TokenDecoder
+from rase_core.sampling import GenerationConfig
 
-
-class StopReason(StrEnum):
-    """Why a generation ended."""
-
-    MAX_TOKENS = "max_tokens"
-    STOP_TOKEN = "stop_token"
-    STOP_STRING = "stop_string"
-    CANCELLED = "cancelled"
-    CONTEXT_FULL = "context_full"
-
-
-class Detokenizer(Protocol):
-    """Turns the tokens of one answer into its bytes, one token after the other."""
-
-    def push(self, token: int) -> bytes:
-        """Return the bytes that one more token adds; they may end within a character."""
-
-
-@dataclass(frozen=True, slots=True)
-class TokenEvent:
-    """One generated token and the text that became certain with it.
-
-    `text` holds whole characters that cannot belong to a stop string any more; it is empty while text is held
-    back. The last event of a generation has no token when it only delivers what was held back.
-    """
-
-    token: int | None
-    text: str
-
-
-@dataclass(frozen=True, slots=True)
-class Generation:
-    """A finished answer.
-
-    `tokens` and `text` leave out the stop token; `text` is cut before the stop string `stop`, whose tokens
-    stay in `tokens`. Times are wall-clock seconds.
-    """
-
-    tokens: tuple[int, ...]
-    text: str
-    stop_reason: StopReason
-    stop: str | None
-    prompt_tokens: int
-    prefill_seconds: float
-    decode_seconds: float
-
+__all__ = ["Detokenizer", "Generation", "OnToken", "StopReason", "TokenEvent", "generate", "generate_with"]
 
 OnToken = Callable[[TokenEvent], bool | None]
 
@@ -105,114 +54,49 @@ def generate_with(
     prompt, a token outside the vocabulary, or stop strings without a detokenizer, and what sampler and
     decoder raise.
     """
-    tokens = _checked_prompt(decoder, prompt)
-    _check_request(config, detokenizer, choice)
-    return _Run(decoder, tokens, config, cancelled, on_token, detokenizer, choice).run()
-
-
-def _checked_prompt(decoder: TokenDecoder, prompt: Sequence[int]) -> list[int]:
-    if not len(prompt):
-        raise InvalidGenerationConfig("prompt", [], "at least one token")
-    if len(prompt) > decoder.context_length:
-        raise ContextOverflow(len(prompt), decoder.context_length)
-    for token in prompt:
-        if not isinstance(token, SupportsIndex) or not 0 <= index(token) < decoder.vocab_size:
-            raise InvalidGenerationConfig("prompt", token, f"token ids of 0 to {decoder.vocab_size - 1}")
-    return [index(token) for token in prompt]
-
-
-def _check_request(config: GenerationConfig, detokenizer: Detokenizer | None, choice: int) -> None:
-    if config.stop and detokenizer is None:
-        raise InvalidGenerationConfig("stop", config.stop, "none without a detokenizer")
-    if not 0 <= choice < 2**64:
-        raise InvalidGenerationConfig("choice", choice, f"a whole number of 0 to {2**64 - 1}")
+    tokens = checked_prompt(prompt, decoder)
+    answer = Answer(tokens, config, decoder, detokenizer, choice)
+    return _Run(decoder, answer, cancelled or (lambda: False), on_token).run(tokens)
 
 
 class _Run:
     """One generation under way."""
 
     def __init__(
-        self,
-        decoder: TokenDecoder,
-        prompt: Sequence[int],
-        config: GenerationConfig,
-        cancelled: Callable[[], bool] | None,
-        on_token: OnToken,
-        detokenizer: Detokenizer | None,
-        choice: int,
+        self, decoder: TokenDecoder, answer: Answer, cancelled: Callable[[], bool], on_token: OnToken
     ) -> None:
-        self._decoder, self._prompt, self._config = decoder, prompt, config
-        self._cancelled = cancelled or (lambda: False)
-        self._on_token, self._detokenizer = on_token, detokenizer
-        self._sampler = Sampler(config, choice, prompt)
-        self._stop_tokens = config.stop_tokens | (frozenset() if config.ignore_eos else decoder.eos_tokens)
-        self._characters, self._matcher = Utf8Assembler(), StopMatcher(config.stop)
-        self._tokens: list[int] = []
-        self._pieces: list[str] = []
-        self._is_refused = False
+        self._decoder, self._answer = decoder, answer
+        self._cancelled, self._on_token = cancelled, on_token
         self._prefill_seconds = 0.0
         self._decode_started = perf_counter()
 
-    def run(self) -> Generation:
+    def run(self, prompt: Sequence[int]) -> Generation:
         """Generate to the end."""
-        reason = self._full() or self._prefill_and_decode()
-        self._flush()
-        return Generation(
-            tokens=tuple(self._tokens),
-            text="".join(self._pieces),
-            stop_reason=reason,
-            stop=self._matcher.stop,
-            prompt_tokens=len(self._prompt),
-            prefill_seconds=self._prefill_seconds,
-            decode_seconds=perf_counter() - self._decode_started,
-        )
+        self._check_cancelled()
+        if self._answer.reason is None:
+            self._prefill_and_decode(prompt)
+        held = self._answer.flush()
+        if held is not None:
+            self._on_token(held)
+        decode_seconds = perf_counter() - self._decode_started
+        return self._answer.generation(prefill_seconds=self._prefill_seconds, decode_seconds=decode_seconds)
 
-    def _prefill_and_decode(self) -> StopReason:
-        if self._cancelled():
-            return StopReason.CANCELLED
-        started = perf_counter()
-        logits = self._decoder.prefill(self._prompt)
+    def _prefill_and_decode(self, prompt: Sequence[int]) -> None:
+        answer, started = self._answer, perf_counter()
+        logits = self._decoder.prefill(prompt)
         self._decode_started = perf_counter()
         self._prefill_seconds = self._decode_started - started
-        while (reason := self._step(logits)) is None:
-            logits = self._decoder.decode(self._tokens[-1])
-        return reason
+        while True:
+            self._report(answer.add(answer.choose(logits)))
+            self._check_cancelled()
+            if answer.reason is not None:
+                return
+            logits = self._decoder.decode(answer.tokens[-1])
 
-    def _step(self, logits: Logits) -> StopReason | None:
-        token = self._sampler.sample(logits, self._position)
-        if token in self._stop_tokens:
-            return StopReason.STOP_TOKEN
-        self._sampler.accept(token)
-        self._tokens.append(token)
-        self._report(token, self._text(token))
-        return self._reason_to_stop()
+    def _check_cancelled(self) -> None:
+        if self._answer.reason is None and self._cancelled():
+            self._answer.cancel()
 
-    def _reason_to_stop(self) -> StopReason | None:
-        if self._is_refused:
-            return StopReason.CANCELLED
-        if self._matcher.stop is not None:
-            return StopReason.STOP_STRING
-        return self._full() or (StopReason.CANCELLED if self._cancelled() else None)
-
-    def _full(self) -> StopReason | None:
-        if len(self._tokens) >= self._config.max_tokens:
-            return StopReason.MAX_TOKENS
-        return StopReason.CONTEXT_FULL if self._position >= self._decoder.context_length else None
-
-    @property
-    def _position(self) -> int:
-        return len(self._prompt) + len(self._tokens)
-
-    def _text(self, token: int) -> str:
-        if self._detokenizer is None:
-            return ""
-        return self._matcher.push(self._characters.push(self._detokenizer.push(token)))
-
-    def _report(self, token: int | None, text: str) -> None:
-        self._pieces.append(text)
-        self._is_refused = self._on_token(TokenEvent(token, text)) is False
-
-    def _flush(self) -> None:
-        held = self._matcher.flush()
-        if held and not self._is_refused:
-            self._report(None, held)
+    def _report(self, event: TokenEvent | None) -> None:
+        if event is not None and self._on_token(event) is False:
+            self._answer.refuse()

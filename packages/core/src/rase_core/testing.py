@@ -1,10 +1,13 @@
 """A decoder without a model, for tests of everything that drives one."""
 
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from hashlib import blake2b
 
 import numpy as np
 
-from rase_core.decoder import Logits
+from rase_core.decoder import Batch, Logits
+from rase_core.errors import BackendFailure
 
 _LIKELY = np.float32(20.0)
 
@@ -61,3 +64,136 @@ class ScriptedDetokenizer:
     def push(self, token: int) -> bytes:
         """Return the token's bytes."""
         return self._pieces.get(token, b"")
+
+
+class HistoryDecoder:
+    """A TokenDecoder and BatchDecoder whose logits are a hash of all tokens of the sequence.
+
+    So whatever mixes up sequences, positions, prefixes or blocks shows in the next token. Tokens live in
+    blocks that forks share, at most `kv_capacity` tokens of them.
+
+    Args:
+        on_forward: called with every batch before it is run: to let time pass, to wait, or to fail.
+        poison: a token after which all logits are NaN.
+    """
+
+    def __init__(
+        self,
+        *,
+        vocab_size: int = 32,
+        context_length: int = 128,
+        eos_tokens: frozenset[int] = frozenset(),
+        block_tokens: int = 4,
+        kv_capacity: int | None = None,
+        on_forward: Callable[[Batch], None] | None = None,
+        poison: int | None = None,
+    ) -> None:
+        self.vocab_size, self.context_length, self.eos_tokens = vocab_size, context_length, eos_tokens
+        self.block_tokens, self.kv_capacity = block_tokens, kv_capacity
+        self.on_forward = on_forward
+        self._poison = poison
+        self._own: list[int] = []
+        self._blocks: dict[int, list[list[int]]] = {}
+        self._opened = 0
+
+    @property
+    def kv_used(self) -> int:
+        """How many tokens the blocks in use can hold."""
+        return len({id(block) for blocks in self._blocks.values() for block in blocks}) * self.block_tokens
+
+    @property
+    def open_sequences(self) -> int:
+        """How many sequences are not released."""
+        return len(self._blocks)
+
+    def history(self, sequence: int) -> list[int]:
+        """Return all tokens of a sequence."""
+        return [token for block in self._blocks[sequence] for token in block]
+
+    def prefill(self, tokens: Sequence[int]) -> Logits:
+        """Start over with this prompt."""
+        self._own = list(tokens)
+        return self._logits(self._own)
+
+    def decode(self, token: int) -> Logits:
+        """Append one token."""
+        self._own.append(token)
+        return self._logits(self._own)
+
+    def fits(self, counts: Mapping[int, int]) -> bool:
+        """Tell whether there are blocks for so many more tokens of each sequence."""
+        if self.kv_capacity is None:
+            return True
+        needed = sum(self._blocks_needed(sequence, count) for sequence, count in counts.items())
+        return self.kv_used + needed * self.block_tokens <= self.kv_capacity
+
+    def new_sequence(self) -> int:
+        """Open an empty sequence."""
+        return self._open([])
+
+    def fork(self, sequence: int, length: int) -> int:
+        """Open a sequence that shares whole blocks of another."""
+        whole, rest = divmod(self._checked(sequence, length), self.block_tokens)
+        blocks = self._blocks[sequence]
+        return self._open([*blocks[:whole], *([blocks[whole][:rest]] if rest else [])])
+
+    def truncate(self, sequence: int, length: int) -> None:
+        """Forget everything after the first `length` tokens."""
+        fork = self.fork(sequence, length)
+        self._blocks[sequence] = self._blocks.pop(fork)
+
+    def release(self, sequence: int) -> None:
+        """Close a sequence."""
+        del self._blocks[sequence]
+
+    def resume_length(self, sequence: int, length: int) -> int:
+        """Return the shorter of `length` and the sequence's own."""
+        return min(length, len(self.history(sequence)))
+
+    def forward(self, batch: Batch) -> Logits:
+        """Append the rows and return the marked logits; ValueError for rows that do not go on."""
+        sequences = batch.sequences.tolist()
+        if not self.fits(Counter(sequences)):
+            raise BackendFailure("the blocks do not suffice")
+        if self.on_forward is not None:
+            self.on_forward(batch)
+        outputs = set(batch.outputs.tolist())
+        rows: list[Logits] = []
+        for row, sequence in enumerate(sequences):
+            self._append(sequence, int(batch.positions[row]), int(batch.tokens[row]))
+            if row in outputs:
+                rows.append(self._logits(self.history(sequence)))
+        return np.array(rows, np.float32).reshape(-1, self.vocab_size)
+
+    def _open(self, blocks: list[list[int]]) -> int:
+        self._opened += 1
+        self._blocks[self._opened] = blocks
+        return self._opened
+
+    def _checked(self, sequence: int, length: int) -> int:
+        if not 0 <= length <= len(self.history(sequence)):
+            raise ValueError(f"length {length} of a sequence of {len(self.history(sequence))} tokens")
+        return length
+
+    def _blocks_needed(self, sequence: int, count: int) -> int:
+        length = len(self.history(sequence))
+        return -(-(length + count) // self.block_tokens) - len(self._blocks[sequence])
+
+    def _append(self, sequence: int, position: int, token: int) -> None:
+        length, blocks = len(self.history(sequence)), self._blocks[sequence]
+        if position != length or length >= self.context_length:
+            raise ValueError(f"position {position} in a sequence of {length} tokens")
+        if length % self.block_tokens == 0:
+            blocks.append([])
+        blocks[-1].append(token)
+
+    def _logits(self, history: Sequence[int]) -> Logits:
+        if history[-1] == self._poison:
+            return np.full(self.vocab_size, np.nan, np.float32)
+        seed = int.from_bytes(
+            blake2b(np.array(history, np.int32).tobytes(), digest_size=8).digest(), "little"
+        )
+        values: Logits = np.random.Generator(np.random.PCG64(seed)).standard_normal(
+            self.vocab_size, np.float32
+        )
+        return values * 2

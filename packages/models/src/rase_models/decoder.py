@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 from rase_core.decoder import Batch, Logits
 from rase_core.errors import BackendFailure, Cancelled, ContextOverflow, InvalidGenerationConfig
 
-from rase_models.backends.base import Runner
+from rase_models.backends.base import BLOCK_TOKENS, Runner
 from rase_models.kv_cache import KvCache
 from rase_models.program import Program
 from rase_models.step import Span, Step, counts_of
@@ -21,7 +21,8 @@ class ProgramDecoder:
 
     Not thread-safe. The single sequence of `prefill` and `decode` does not disturb those of `new_sequence`.
     Token ids outside the vocabulary are InvalidGenerationConfig, more tokens than the context are
-    ContextOverflow; whatever is refused leaves the decoder as it was.
+    ContextOverflow; whatever is refused leaves the decoder as it was. `kv_capacity` limits the tokens of all
+    sequences together, to whole blocks, and so the context.
     """
 
     def __init__(
@@ -30,12 +31,16 @@ class ProgramDecoder:
         runner: Runner,
         eos_tokens: frozenset[int],
         context_length: int | None = None,
+        kv_capacity: int | None = None,
     ) -> None:
         self._runner = runner
         self._vocab_size = program.vocab_size
-        self._context_length = context_length or program.context_length
+        blocks = None if kv_capacity is None else max(kv_capacity // BLOCK_TOKENS, 1)
+        self._kv_capacity = None if blocks is None else blocks * BLOCK_TOKENS
+        limits = (context_length or program.context_length, self._kv_capacity)
+        self._context_length = min(limit for limit in limits if limit is not None)
         self._eos_tokens = eos_tokens
-        self._cache = KvCache(runner.reserve, runner.copy_block)
+        self._cache = KvCache(runner.reserve, runner.copy_block, blocks)
         self._own_sequence = self._cache.open()
 
     @property
@@ -57,6 +62,25 @@ class ProgramDecoder:
     def blocks_used(self) -> int:
         """How many blocks of the KV cache hold tokens."""
         return self._cache.blocks_used
+
+    @property
+    def block_tokens(self) -> int:
+        """How many positions a block has."""
+        return BLOCK_TOKENS
+
+    @property
+    def kv_capacity(self) -> int | None:
+        """The most tokens that the blocks hold; None while there is memory."""
+        return self._kv_capacity
+
+    @property
+    def kv_used(self) -> int:
+        """How many tokens the blocks in use can hold."""
+        return self._cache.blocks_used * BLOCK_TOKENS
+
+    def fits(self, counts: Mapping[int, int]) -> bool:
+        """Tell whether there are blocks for so many more tokens of each sequence, by handle."""
+        return self._cache.fits(counts)
 
     def prefill(self, tokens: TokenIds, cancelled: Cancel | None = None) -> Logits:
         """Start over with this prompt; return the logits after its last token, float32 [vocab].

@@ -22,13 +22,20 @@ class KvCache:
     Args:
         reserve: makes room for at least so many blocks, called as the cache grows.
         copy_block: copies the contents of one block to another.
+        limit: the most blocks, None for as many as `reserve` gives.
 
     A handle that is not open is a KeyError, a length beyond a sequence's own a ValueError.
     """
 
-    def __init__(self, reserve: Callable[[int], None], copy_block: Callable[[int, int], None]) -> None:
+    def __init__(
+        self,
+        reserve: Callable[[int], None],
+        copy_block: Callable[[int, int], None],
+        limit: int | None = None,
+    ) -> None:
         self._reserve = reserve
         self._copy_block = copy_block
+        self._limit = limit
         self._holders: list[int] = []  # of each block, how many sequences hold it
         self._free: list[int] = []
         self._sequences: dict[int, _Sequence] = {}
@@ -78,12 +85,18 @@ class KvCache:
         self.truncate(handle, 0)
         del self._sequences[handle]
 
+    def fits(self, counts: Mapping[int, int]) -> bool:
+        """Tell whether the limit allows so many more tokens of every sequence, by handle."""
+        return self._limit is None or self.blocks_used + self._needed(counts) <= self._limit
+
     def extend(self, counts: Mapping[int, int]) -> None:
         """Give every sequence, by handle, blocks for so many more tokens; lengths stay as they are.
 
-        When room cannot be made, the error comes before anything has changed.
+        When room cannot be made, or must not, MemoryError comes before anything has changed.
         """
-        self._make_room(sum(self._blocks_needed(handle, count) for handle, count in counts.items()))
+        if not self.fits(counts):
+            raise MemoryError(f"more than {self._limit} blocks")
+        self._make_room(self._needed(counts))
         for handle, count in counts.items():
             self._extend(self._sequences[handle], count)
 
@@ -119,6 +132,9 @@ class KvCache:
         if not self._holders[block]:
             self._free.append(block)
 
+    def _needed(self, counts: Mapping[int, int]) -> int:
+        return sum(self._blocks_needed(handle, count) for handle, count in counts.items())
+
     def _blocks_needed(self, handle: int, count: int) -> int:
         sequence = self._sequences[handle]
         more = _blocks_for(sequence.length + count) - len(sequence.blocks)
@@ -146,7 +162,8 @@ class KvCache:
         if blocks <= len(self._free):
             return
         known = len(self._holders)
-        total = max(known + blocks - len(self._free), known + known // 4)
+        ample = known + known // 4
+        total = max(known + blocks - len(self._free), min(ample, self._limit or ample))
         self._reserve(total)
         self._holders += [0] * (total - known)
         self._free += reversed(range(known, total))

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from typing import Protocol
 
 import numpy as np
+from numpy.typing import NDArray
 
 from rase_core.decoder import Logits
 from rase_core.errors import InvalidGenerationConfig, InvalidLogits
@@ -40,6 +41,11 @@ class Sampler:
             "logit_bias": max(config.logit_bias, default=0),
             "bad_words": max((word[-1] for word in config.bad_words), default=0),
         }
+
+    @property
+    def takes_likeliest(self) -> bool:
+        """Whether `sample` returns what `likeliest` says of the row as it is."""
+        return self._config.temperature == 0 and not self._penalties
 
     def sample(self, logits: Logits, position: int) -> int:
         """Return the token for a position (the prompt's first token has 0); logits are float32 [vocab].
@@ -95,6 +101,17 @@ class Sampler:
         else:
             return at_least(logits, config.min_p)
         return candidates.min_p(config.min_p)
+
+
+def likeliest(logits: NDArray[np.float32]) -> NDArray[np.intp]:
+    """Return the token of the largest logit, the lowest id among equals, of each row float32 [rows, vocab].
+
+    It is -1 where a logit is not finite.
+    """
+    tokens = logits.argmax(axis=1)
+    # NaN and +inf are the largest, so these two say what isfinite over all would.
+    largest = np.take_along_axis(logits, tokens[:, None], axis=1)[:, 0]
+    return np.where(np.isfinite(largest) & np.isfinite(logits.min(axis=1)), tokens, -1)
 
 
 def _penalties(config: GenerationConfig, prompt: Sequence[int]) -> tuple[_Penalty, ...]:

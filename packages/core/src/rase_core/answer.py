@@ -1,0 +1,202 @@
+"""One answer as it grows token by token, whatever computes the logits."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from operator import index
+from typing import Protocol, SupportsIndex
+
+from rase_core.decoder import Logits
+from rase_core.errors import ContextOverflow, InvalidGenerationConfig
+from rase_core.sampling import GenerationConfig, Sampler
+from rase_core.stopping import StopMatcher
+from rase_core.text import Utf8Assembler
+
+
+class StopReason(StrEnum):
+    """Why a generation ended."""
+
+    MAX_TOKENS = "max_tokens"
+    STOP_TOKEN = "stop_token"
+    STOP_STRING = "stop_string"
+    CANCELLED = "cancelled"
+    CONTEXT_FULL = "context_full"
+
+
+class Detokenizer(Protocol):
+    """Turns the tokens of one answer into its bytes, one token after the other."""
+
+    def push(self, token: int) -> bytes:
+        """Return the bytes that one more token adds; they may end within a character."""
+
+
+@dataclass(frozen=True, slots=True)
+class TokenEvent:
+    """One generated token and the text that became certain with it.
+
+    `text` holds whole characters that cannot belong to a stop string any more; it is empty while text is held
+    back. The last event of a generation has no token when it only delivers what was held back.
+    """
+
+    token: int | None
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Generation:
+    """A finished answer.
+
+    `tokens` and `text` leave out the stop token; `text` is cut before the stop string `stop`, whose tokens
+    stay in `tokens`. `cached_tokens` of the prompt were not computed again. Times are wall-clock seconds;
+    those that a scheduler makes a running request wait count as decoding.
+    """
+
+    tokens: tuple[int, ...]
+    text: str
+    stop_reason: StopReason
+    stop: str | None
+    prompt_tokens: int
+    prefill_seconds: float
+    decode_seconds: float
+    queued_seconds: float = 0.0
+    cached_tokens: int = 0
+
+
+class ModelLimits(Protocol):
+    """What an answer must know of the decoder."""
+
+    @property
+    def eos_tokens(self) -> frozenset[int]:
+        """Every token that ends a generation."""
+
+    @property
+    def context_length(self) -> int:
+        """The most tokens that prompt and answer may have together."""
+
+    @property
+    def vocab_size(self) -> int:
+        """The length of a row of logits."""
+
+
+class Answer:
+    """Chooses the tokens of one answer, turns them into text and knows when it ends.
+
+    `prompt` is one that `checked_prompt` returned. `reason` is None while the answer goes on; it may have
+    ended before its first token. Without a detokenizer there is no text.
+
+    Raises InvalidGenerationConfig for stop strings without a detokenizer, and for an impossible choice.
+    """
+
+    def __init__(
+        self,
+        prompt: Sequence[int],
+        config: GenerationConfig,
+        limits: ModelLimits,
+        detokenizer: Detokenizer | None = None,
+        choice: int = 0,
+    ) -> None:
+        _check_request(config, detokenizer, choice)
+        self._prompt_tokens, self._config, self._limits = len(prompt), config, limits
+        self._sampler = Sampler(config, choice, prompt)
+        self._stop_tokens = config.stop_tokens | (frozenset() if config.ignore_eos else limits.eos_tokens)
+        self._detokenizer, self._characters = detokenizer, Utf8Assembler()
+        self._matcher = StopMatcher(config.stop)
+        self._pieces: list[str] = []
+        self._is_refused = False
+        self.tokens: list[int] = []
+        self.reason: StopReason | None = self._full()
+
+    @property
+    def takes_likeliest(self) -> bool:
+        """Whether the next token is the one with the largest logit, the lowest id among equals."""
+        return self._sampler.takes_likeliest
+
+    def choose(self, logits: Logits) -> int:
+        """Return the next token by logits float32 [vocab]; raises what Sampler.sample raises."""
+        return self._sampler.sample(logits, self._position)
+
+    def add(self, token: int) -> TokenEvent | None:
+        """Append the token that was chosen and return the report of it; None for one that ends the answer."""
+        if token in self._stop_tokens:
+            self.reason = StopReason.STOP_TOKEN
+            return None
+        self._sampler.accept(token)
+        self.tokens.append(token)
+        event = TokenEvent(token, self._text(token))
+        self._pieces.append(event.text)
+        self.reason = StopReason.STOP_STRING if self._matcher.stop is not None else self._full()
+        return event
+
+    def cancel(self) -> None:
+        """End the answer, unless it has ended."""
+        self.reason = self.reason or StopReason.CANCELLED
+
+    def refuse(self) -> None:
+        """End the answer with the report that was made last; text held back is not part of it."""
+        self._is_refused, self.reason = True, StopReason.CANCELLED
+
+    def flush(self) -> TokenEvent | None:
+        """Return the report of the text held back when the answer ended; None when there is none."""
+        held = self._matcher.flush()
+        if not held or self._is_refused:
+            return None
+        self._pieces.append(held)
+        return TokenEvent(None, held)
+
+    def generation(
+        self,
+        *,
+        prefill_seconds: float,
+        decode_seconds: float,
+        queued_seconds: float = 0.0,
+        cached_tokens: int = 0,
+    ) -> Generation:
+        """Return the answer as it is, ended for its reason or else CANCELLED."""
+        return Generation(
+            tokens=tuple(self.tokens),
+            text="".join(self._pieces),
+            stop_reason=self.reason or StopReason.CANCELLED,
+            stop=self._matcher.stop,
+            prompt_tokens=self._prompt_tokens,
+            prefill_seconds=prefill_seconds,
+            decode_seconds=decode_seconds,
+            queued_seconds=queued_seconds,
+            cached_tokens=cached_tokens,
+        )
+
+    @property
+    def _position(self) -> int:
+        return self._prompt_tokens + len(self.tokens)
+
+    def _full(self) -> StopReason | None:
+        if len(self.tokens) >= self._config.max_tokens:
+            return StopReason.MAX_TOKENS
+        return StopReason.CONTEXT_FULL if self._position >= self._limits.context_length else None
+
+    def _text(self, token: int) -> str:
+        if self._detokenizer is None:
+            return ""
+        return self._matcher.push(self._characters.push(self._detokenizer.push(token)))
+
+
+def checked_prompt(prompt: Sequence[int], limits: ModelLimits) -> list[int]:
+    """Return the prompt as plain ints.
+
+    Raises ContextOverflow when it is longer than the context, InvalidGenerationConfig when it is empty or has
+    a token outside the vocabulary.
+    """
+    if not len(prompt):
+        raise InvalidGenerationConfig("prompt", [], "at least one token")
+    if len(prompt) > limits.context_length:
+        raise ContextOverflow(len(prompt), limits.context_length)
+    for token in prompt:
+        if not isinstance(token, SupportsIndex) or not 0 <= index(token) < limits.vocab_size:
+            raise InvalidGenerationConfig("prompt", token, f"token ids of 0 to {limits.vocab_size - 1}")
+    return [index(token) for token in prompt]
+
+
+def _check_request(config: GenerationConfig, detokenizer: Detokenizer | None, choice: int) -> None:
+    if config.stop and detokenizer is None:
+        raise InvalidGenerationConfig("stop", config.stop, "none without a detokenizer")
+    if not 0 <= choice < 2**64:
+        raise InvalidGenerationConfig("choice", choice, f"a whole number of 0 to {2**64 - 1}")
