@@ -15,6 +15,7 @@ from rase_core.errors import (
     InvalidGguf,
     ModelFileNotFound,
     StoreError,
+    TemplateError,
     TokenizerError,
 )
 from rase_core.manifest import ModelKind
@@ -272,3 +273,37 @@ def test_a_broken_tokenizer_is_refused_when_it_is_attached(engine: Engine, tmp_p
     with pytest.raises(TokenizerError):
         engine.attach_tokenizer("tiny", path)
     assert engine.inspect("tiny").tokenizer is None
+
+
+def test_a_template_file_that_is_gone_or_no_text_is_named(
+    engine: Engine, weights: Path, tmp_path: Path
+) -> None:
+    template = tmp_path / "chat.jinja"
+    template.write_text("{{ messages }}", encoding="utf-8")
+    engine.import_model(weights, "tiny", template_file=template)
+    template.write_bytes(b"\xff")
+    with pytest.raises(TemplateError, match=r"chat\.jinja: not UTF-8"):
+        engine.render("tiny", [{"role": "user", "content": "Hello"}])
+    engine.unload()
+    template.unlink()
+    with pytest.raises(ModelFileNotFound, match=r"chat\.jinja"):
+        engine.load("tiny")
+
+
+def test_a_session_that_goes_between_asking_and_entering_is_loaded_again(
+    engine: Engine, weights: Path, loads: Loads
+) -> None:
+    stop = threading.Event()
+
+    def unload() -> None:
+        while not stop.is_set():
+            engine.unload("tiny")
+
+    unloader = threading.Thread(target=unload)
+    unloader.start()
+    try:
+        answers = {engine.generate("tiny", "Hello", CONFIG).tokens for _ in range(5)}
+    finally:
+        stop.set()
+        unloader.join()
+    assert len(answers) == 1
