@@ -26,7 +26,7 @@ from rase_models.backends.cpu.activations import (
     record_nbytes,
 )
 from rase_models.backends.cpu.emission.code import Code
-from rase_models.backends.cpu.emission.dot import dot
+from rase_models.backends.cpu.emission.dot import Columns, add_products
 from rase_models.backends.cpu.emission.types import F32, F32X16, I32, I32X16, I64, Value, constant, every_byte
 from rase_models.backends.cpu.formats.floats import FloatFormat
 from rase_models.backends.cpu.formats.packed_format import PackedFormat, Span
@@ -179,8 +179,9 @@ def _multiply_whole(
     """total + scale * d * sum(w x) + minimum * d * sum(x), for 32 columns."""
     b = code.builder
     weights, signed, starts = _without_offset(code, span, rows)
+    dots = add_products(code, starts, _columns(weights, rows, 0), span.bits, signed)
     results = []
-    for products, row, total in zip(_dots(code, weights, rows, 0, starts, signed), rows, totals, strict=True):
+    for products, row, total in zip(dots, rows, totals, strict=True):
         scale = b.fmul(span.scales[0], row.part(SCALE, F32))
         total = code.fma(code.to_float(products), scale, total)
         for minimum in span.minimums:
@@ -189,20 +190,10 @@ def _multiply_whole(
     return results
 
 
-def _dots(
-    code: Code,
-    weights: Sequence[Value],
-    rows: Sequence[_RecordRow],
-    first: int,
-    totals: Sequence[Value],
-    signed: bool,
-) -> Sequence[Value]:
-    """Add the products of each row's words, from word `first` on, with consecutive vectors of weights."""
+def _columns(weights: Sequence[Value], rows: Sequence[_RecordRow], first: int) -> Columns:
+    """Give vectors of weights, the first one that of word `first`, with each row's activations."""
     for index, words in enumerate(weights, start=first):
-        totals = [
-            dot(code, total, words, row.word(index), signed) for total, row in zip(totals, rows, strict=True)
-        ]
-    return totals
+        yield words, [row.word(index) for row in rows]
 
 
 def _without_offset(
@@ -243,8 +234,8 @@ def _multiply_halves(
     parts: list[Value] = [None] * len(rows)
     for half, offset in enumerate((START_32_LOW, START_32_HIGH)):
         starts = [row.part(offset, I32) for row in rows] if span.offset else zeros
-        weights = span.weights[4 * half : 4 * half + 4]
-        for index, products in enumerate(_dots(code, weights, rows, 4 * half, starts, False)):
+        columns = _columns(span.weights[4 * half : 4 * half + 4], rows, 4 * half)
+        for index, products in enumerate(add_products(code, starts, columns, span.bits, False)):
             value, scale = code.to_float(products), span.scales[half]
             parts[index] = code.fma(value, scale, parts[index]) if half else b.fmul(value, scale)
     for minimum, offset in zip(span.minimums, (START_32_LOW, START_32_HIGH), strict=False):

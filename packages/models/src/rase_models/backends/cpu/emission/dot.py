@@ -4,70 +4,68 @@ Every function adds to 16 int32 lanes the exact sums of 4 products each, so all 
 The 4 weights and the 4 activations (-127..127) of a lane are the bytes of an int32.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from rase_models.backends.cpu.emission.code import Code
-from rase_models.backends.cpu.emission.types import I1, I8, I16, Value, constant, vector
+from rase_models.backends.cpu.emission.types import I1, I8, I16, LANES, Value, constant, vector
 
-Dot = Callable[[Code, Value, Value, Value, bool], Value]
+Columns = Iterable[tuple[Value, Sequence[Value]]]
+"""Vectors of weights, each with the activations of every row that it is multiplied with."""
+Dots = Callable[[Code, Sequence[Value], Columns, int, bool], Sequence[Value]]
+"""(code, totals, columns, bits, signed) -> totals; see `add_products`."""
+Dot = Callable[[Code, Value, Value, Value], Value]
+"""(code, total, weights, activations) -> total."""
 
 
-def dot(code: Code, total: Value, weights: Value, activations: Value, signed: bool) -> Value:
-    """Return `total` (i32x16) plus the dot products of each lane's 4 weights and 4 activations.
+def add_products(
+    code: Code, totals: Sequence[Value], columns: Columns, bits: int, signed: bool
+) -> Sequence[Value]:
+    """Add to each row's total (i32x16) its dot products with all weights, vector after vector.
 
-    Weights are -128..127 if `signed`, else 0..127, or 0..255 where the instruction set takes those.
+    Weights are -128..127 if `signed`, else 0..2**bits - 1 with at most 7 bits, or 8 where the instruction set
+    takes those.
     """
-    return DOTS[code.instruction_set.int8_dot](code, total, weights, activations, signed)
+    return DOTS[code.instruction_set.int8_dot](code, totals, columns, bits, signed)
 
 
-def _vpdpbusd(bits: int) -> Dot:
-    def emit(code: Code, total: Value, weights: Value, activations: Value, signed: bool) -> Value:
-        # Bytes since LLVM 22, which accepts this older form, too.
-        return code.call(f"llvm.x86.avx512.vpdpbusd.{bits}", total.type, [total, weights, activations])
+def _one_by_one(dot: Dot) -> Dots:
+    def emit(
+        code: Code, totals: Sequence[Value], columns: Columns, bits: int, signed: bool
+    ) -> Sequence[Value]:
+        for weights, rows in columns:
+            totals = [dot(code, total, weights, row) for total, row in zip(totals, rows, strict=True)]
+        return totals
 
     return emit
 
 
-def _in_parts(width: int, part_dot: Dot) -> Dot:
-    """Make a dot product of 16 lanes out of one of `width` lanes."""
-
-    def whole(code: Code, total: Value, weights: Value, activations: Value, signed: bool) -> Value:
-        parts = [
-            part_dot(
-                code,
-                code.part(total, width, index),
-                code.part(weights, width, index),
-                code.part(activations, width, index),
-                signed,
-            )
-            for index in range(total.type.count // width)
-        ]
-        return code.join(parts)
-
-    return whole
+def _in_parts(code: Code, width: int, emit: Callable[..., Value], *vectors: Value) -> Value:
+    """Apply an operation on `width` lanes to vectors of 16."""
+    parts = [emit(*(code.part(whole, width, index) for whole in vectors)) for index in range(LANES // width)]
+    return code.join(parts)
 
 
-def _pmaddubsw(code: Code, total: Value, weights: Value, activations: Value, signed: bool) -> Value:
-    """Multiply |w| by x with the sign of w: two products of at most 128 * 127 cannot overflow int16."""
-    bytes_, shorts = vector(I8, 32), vector(I16, 16)
-    weights, activations = code.builder.bitcast(weights, bytes_), code.builder.bitcast(activations, bytes_)
-    if signed:
-        activations = code.call("llvm.x86.avx2.psign.b", weights.type, [activations, weights])
-        weights = code.call("llvm.abs.v32i8", weights.type, [weights, constant(I1, 0)])
-    pairs = code.call("llvm.x86.avx2.pmadd.ub.sw", shorts, [weights, activations])
-    sums = code.call("llvm.x86.avx2.pmadd.wd", total.type, [pairs, constant(shorts, 1)])
-    return code.builder.add(total, sums)
+def _vpdpbusd(width: int) -> Dot:
+    def emit(code: Code, *operands: Value) -> Value:
+        ints = operands[0].type
+        # Bytes since LLVM 22, which accepts this older form, too.
+        return code.call(f"llvm.x86.avx512.vpdpbusd.{32 * ints.count}", ints, operands)
+
+    return lambda code, *operands: _in_parts(code, width, lambda *parts: emit(code, *parts), *operands)
 
 
-def _sdot(code: Code, total: Value, weights: Value, activations: Value, signed: bool) -> Value:
-    operands = [code.builder.bitcast(operand, vector(I8, 16)) for operand in (weights, activations)]
-    return code.call("llvm.aarch64.neon.sdot.v4i32.v16i8", total.type, [total, *operands])
+def _sdot(code: Code, total: Value, weights: Value, activations: Value) -> Value:
+    def emit(total: Value, *operands: Value) -> Value:
+        octets = [code.builder.bitcast(operand, vector(I8, 16)) for operand in operands]
+        return code.call("llvm.aarch64.neon.sdot.v4i32.v16i8", total.type, [total, *octets])
+
+    return _in_parts(code, 4, emit, total, weights, activations)
 
 
-def _shifts(code: Code, total: Value, weights: Value, activations: Value, signed: bool) -> Value:
+def _shifts(code: Code, total: Value, weights: Value, activations: Value) -> Value:
     """Multiply the odd and the even bytes as int16, where products of 128 * 127 fit."""
     b = code.builder
-    shorts, ints = vector(I16, 2 * total.type.count), total.type
+    shorts, ints = vector(I16, 2 * LANES), total.type
     eight, sixteen = constant(shorts, 8), constant(ints, 16)
     w, x = b.bitcast(weights, shorts), b.bitcast(activations, shorts)
     for products in (
@@ -79,11 +77,52 @@ def _shifts(code: Code, total: Value, weights: Value, activations: Value, signed
     return total
 
 
-DOTS: Mapping[str, Dot] = {
-    "vpdpbusd_512": _vpdpbusd(512),
-    "vpdpbusd_256": _in_parts(8, _vpdpbusd(256)),
-    "pmaddubsw": _in_parts(8, _pmaddubsw),
-    "sdot": _in_parts(4, _sdot),
-    "shifts": _shifts,
+def _pmaddubsw(
+    code: Code, totals: Sequence[Value], columns: Columns, bits: int, signed: bool
+) -> Sequence[Value]:
+    """Add pairs of products in int16 as long as they cannot overflow, then in int32."""
+    largest_pair = 2 * 127 * (128 if signed else (1 << bits) - 1)
+    room = 0x7FFF // largest_pair
+    pairs: list[Value] = []
+    held = 0
+    for weights, rows in columns:
+        products = [_pairs(code, weights, row, signed) for row in rows]
+        pairs = [code.builder.add(*both) for both in zip(pairs, products, strict=True)] if held else products
+        held += 1
+        if held == room:
+            totals, held = _add_pairs(code, totals, pairs), 0
+    return _add_pairs(code, totals, pairs) if held else totals
+
+
+def _pairs(code: Code, weights: Value, activations: Value, signed: bool) -> Value:
+    """Multiply bytes and add them in pairs; signed weights as |w| times x with the sign of w."""
+
+    def emit(*operands: Value) -> Value:
+        w, x = (code.builder.bitcast(operand, vector(I8, 32)) for operand in operands)
+        if signed:
+            x = code.call("llvm.x86.avx2.psign.b", x.type, [x, w])
+            w = code.call("llvm.abs.v32i8", w.type, [w, constant(I1, 0)])
+        return code.call("llvm.x86.avx2.pmadd.ub.sw", vector(I16, 16), [w, x])
+
+    return _in_parts(code, 8, emit, weights, activations)
+
+
+def _add_pairs(code: Code, totals: Sequence[Value], pairs: Sequence[Value]) -> list[Value]:
+    results = []
+    for total, pair in zip(totals, pairs, strict=True):
+        halves = [code.part(pair, 16, index) for index in range(2)]
+        ones = constant(halves[0].type, 1)
+        ints = vector(total.type.element, 8)
+        sums = [code.call("llvm.x86.avx2.pmadd.wd", ints, [half, ones]) for half in halves]
+        results.append(code.builder.add(total, code.join(sums)))
+    return results
+
+
+DOTS: Mapping[str, Dots] = {
+    "vpdpbusd_512": _one_by_one(_vpdpbusd(16)),
+    "vpdpbusd_256": _one_by_one(_vpdpbusd(8)),
+    "pmaddubsw": _pmaddubsw,
+    "sdot": _one_by_one(_sdot),
+    "shifts": _one_by_one(_shifts),
 }
 """Emitters by `InstructionSet.int8_dot`."""

@@ -47,7 +47,7 @@ class IQ4_NL(PackedFormat):  # noqa: N801
     ) -> Iterator[Span]:
         """Look the values up."""
         for part, scale in enumerate(header):
-            yield Span(table_vectors(code, code.at(chunk, 256 * part)), 128, [scale])
+            yield Span(table_vectors(code, code.at(chunk, 256 * part)), 8, 128, [scale])
 
 
 class IQ4_XS(PackedFormat):  # noqa: N801
@@ -84,4 +84,4 @@ class IQ4_XS(PackedFormat):  # noqa: N801
     ) -> Iterator[Span]:
         """Look the values up."""
         small = code.load_bytes(code.at(code.at(block, code.times(index, 16)), 64), signed=True)
-        yield Span(table_vectors(code, chunk), 128, [code.builder.fmul(small, header[0])])
+        yield Span(table_vectors(code, chunk), 8, 128, [code.builder.fmul(small, header[0])])

@@ -22,12 +22,14 @@ class Span:
 
     Attributes:
         weights: 8 vectors of 16 int32; byte i of a lane of vector j belongs to column 4j + i.
+        bits: how many low bits of the bytes may be set.
         offset: what is subtracted from the bytes; 32 with two scales, at most 128.
         scales: one float32 vector for the 32 columns, or two for columns 0..15 and 16..31.
         minimums: float32 vectors to add, none or as many as scales.
     """
 
     weights: Sequence[Value]
+    bits: int
     offset: int
     scales: Sequence[Value]
     minimums: Sequence[Value] = ()

@@ -50,7 +50,7 @@ class Q2_K(PackedFormat):  # noqa: N801
             raw = [code.load_words(code.at(chunk, 64 * part)) for part in range(8)]
             weights = [code.field(words, 2 * field, position, 2) for words in raw]
             scales = [scaled(code, scale, 0.5**position) for scale, _ in pairs]
-            yield Span(weights, 0, scales, [minimum for _, minimum in pairs])
+            yield Span(weights, 2 + position, 0, scales, [minimum for _, minimum in pairs])
 
     def _scale_and_minimum(
         self, code: Code, header: tuple[Value, ...], address: Value
@@ -109,7 +109,7 @@ class Q3_K(PackedFormat):  # noqa: N801
                 low = code.field(code.load_words(code.at(chunk, 64 * part)), 2 * field, 3, 2)
                 third = b.lshr(code.load_words(code.at(block, _AFTER_SCALES + 64 * part)), shift)
                 weights.append(b.or_(low, code.field(third, field, 5, 1)))
-            yield Span(weights, 32, scales)
+            yield Span(weights, 6, 32, scales)
 
 
 def _minus_32(code: Code, word: Value) -> Value:

@@ -59,7 +59,7 @@ class Q4_0(PackedFormat):  # noqa: N801
         position = 4 if code.instruction_set.weights is Weights.ANY_UNSIGNED else 0
         for part, scale in enumerate(header):
             weights = nibble_vectors(code, code.at(chunk, 256 * part), position)
-            yield Span(weights, 8 << position, [scaled(code, scale, 0.5**position)])
+            yield Span(weights, 4 + position, 8 << position, [scaled(code, scale, 0.5**position)])
 
 
 class Q4_1(PackedFormat):  # noqa: N801
@@ -86,4 +86,4 @@ class Q4_1(PackedFormat):  # noqa: N801
         self, code: Code, header: tuple[Value, ...], block: Value, chunk: Value, index: Value
     ) -> Iterator[Span]:
         """Take the nibbles as they are."""
-        yield Span(nibble_vectors(code, chunk, 0), 0, header[:1], header[1:])
+        yield Span(nibble_vectors(code, chunk, 0), 4, 0, header[:1], header[1:])

@@ -66,7 +66,7 @@ class Q4_K(PackedFormat):  # noqa: N801
             scale, minimum = load_scales(code, header, block, index, half)
             raw = [code.load_words(code.at(chunk, 64 * part)) for part in range(8)]
             weights = [code.field(words, 4 * half, position, 4) for words in raw]
-            yield Span(weights, 0, [scaled(code, scale, 0.5**position)], [minimum])
+            yield Span(weights, 4 + position, 0, [scaled(code, scale, 0.5**position)], [minimum])
 
 
 class Q5_K(PackedFormat):  # noqa: N801
@@ -106,4 +106,4 @@ class Q5_K(PackedFormat):  # noqa: N801
                 nibbles = code.field(code.load_words(code.at(chunk, 64 * part)), 4 * half, 0, 4)
                 fifth = b.lshr(code.load_words(code.at(block, _AFTER_SCALES + 64 * part)), shift)
                 weights.append(b.or_(nibbles, code.field(fifth, half, 4, 1)))
-            yield Span(weights, 0, [scale], [minimum])
+            yield Span(weights, 5, 0, [scale], [minimum])

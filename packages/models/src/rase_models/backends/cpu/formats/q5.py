@@ -71,7 +71,7 @@ class Q5_0(PackedFormat):  # noqa: N801
         for part, scale in enumerate(header):
             nibbles = code.at(chunk, 320 * part)
             weights = five_bit_vectors(code, nibbles, code.at(nibbles, 256), position)
-            yield Span(weights, 16 << position, [scaled(code, scale, 0.5**position)])
+            yield Span(weights, 5 + position, 16 << position, [scaled(code, scale, 0.5**position)])
 
 
 class Q5_1(PackedFormat):  # noqa: N801
@@ -99,4 +99,4 @@ class Q5_1(PackedFormat):  # noqa: N801
         self, code: Code, header: tuple[Value, ...], block: Value, chunk: Value, index: Value
     ) -> Iterator[Span]:
         """Take the values as they are."""
-        yield Span(five_bit_vectors(code, chunk, code.at(chunk, 256), 0), 0, header[:1], header[1:])
+        yield Span(five_bit_vectors(code, chunk, code.at(chunk, 256), 0), 5, 0, header[:1], header[1:])

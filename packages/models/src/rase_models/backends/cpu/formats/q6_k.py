@@ -46,7 +46,7 @@ class Q6_K(PackedFormat):  # noqa: N801
         address = code.at(code.at(block, code.times(index, 32)), 64)
         small = [code.load_bytes(code.at(address, 16 * half), signed=True) for half in range(2)]
         weights = [words for half in range(2) for words in _four_of_three(code, code.at(chunk, 192 * half))]
-        yield Span(weights, 32, [code.builder.fmul(scale, header[0]) for scale in small])
+        yield Span(weights, 6, 32, [code.builder.fmul(scale, header[0]) for scale in small])
 
 
 def _file_word(block: RowBlock, column: int) -> Value:

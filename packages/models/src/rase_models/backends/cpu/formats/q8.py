@@ -43,4 +43,4 @@ class Q8_0(PackedFormat):  # noqa: N801
         """Take the bytes as they are."""
         for part, scale in enumerate(header):
             weights = [code.load_words(code.at(chunk, 512 * part + 64 * vector)) for vector in range(8)]
-            yield Span(weights, 128, [scale])
+            yield Span(weights, 8, 128, [scale])
