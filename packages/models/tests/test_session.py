@@ -20,8 +20,9 @@ from rase_core.errors import (
 )
 from rase_core.manifest import ModelKind
 from rase_core.progress import ProgressEvent, ProgressPhase
+from rase_core.registry import ModelRegistry
 from rase_core.sampling import GenerationConfig
-from rase_models import Engine
+from rase_models import Engine, SessionCache
 from rase_models.gguf import open_gguf
 from rase_models.session import GivenUp
 from rase_models.testing import BYTES, SPECIAL_TOKENS, write_tiny_model
@@ -307,3 +308,12 @@ def test_a_session_that_goes_between_asking_and_entering_is_loaded_again(
         stop.set()
         unloader.join()
     assert len(answers) == 1
+
+
+def test_a_cache_knows_a_device_however_it_is_written(engine: Engine, tmp_path: Path) -> None:
+    cache, registry = SessionCache(), ModelRegistry(tmp_path / "store")
+    session = cache.get_or_load(registry, "tiny", "reference")
+    assert cache.get_or_load(registry, "tiny", " Reference ") is session
+    assert cache.sessions() == [session]
+    cache.clear()
+    assert not session.enter()

@@ -3,7 +3,7 @@
 import os
 import platform
 from collections.abc import Iterator
-from functools import partial
+from functools import cache, partial
 
 import numpy as np
 from rase_core.device import DevicePreference, ProbeReport, probe
@@ -20,6 +20,7 @@ _EPS = 1e-5
 _TOLERANCE = 1e-4
 
 
+@cache
 def choose_device(name: str) -> str:
     """Return the backend for a device's name; for `auto` the first one that can be imported.
 

@@ -2,7 +2,6 @@
 
 from collections.abc import Callable
 from contextlib import AbstractContextManager, ExitStack, closing
-from functools import cached_property
 from pathlib import Path
 from typing import Self, overload
 
@@ -60,7 +59,7 @@ class Engine(ModelStore):
     def __exit__(self, *error: object) -> None:
         self.close()
 
-    @cached_property
+    @property
     def device(self) -> str:
         """The backend that computes. Raises BackendUnavailable."""
         return choose_device(self._preference)

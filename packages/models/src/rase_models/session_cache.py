@@ -11,6 +11,7 @@ from rase_core.errors import EngineError
 from rase_core.manifest import ModelManifest
 from rase_core.registry import ModelRegistry
 
+from rase_models.device_check import choose_device
 from rase_models.profile import Profile
 from rase_models.session import Session
 from rase_models.session_loader import SessionLoader
@@ -39,6 +40,7 @@ class SessionCache:
         is replaced. Raises what ModelRegistry.get and SessionLoader.load raise.
         """
         manifest = registry.get(model_id)
+        device = choose_device(device)
         key = _Key(registry.store, model_id, device)
         while True:
             load, is_mine, outdated = self._claim(key, manifest)
