@@ -191,6 +191,12 @@ def test_a_broken_file_is_named(content: str, tmp_path: Path) -> None:
         load_tokenizer(path)
 
 
+def test_a_bos_that_is_no_token_is_a_named_error(tmp_path: Path) -> None:
+    document = _llama(post_processor={**BOS_FIRST, "special_tokens": {}})
+    with pytest.raises(TokenizerError, match=r"not a tokenizer\.json"):
+        load_tokenizer(_write(tmp_path, document))
+
+
 def test_a_missing_file_is_named(tmp_path: Path) -> None:
     with pytest.raises(ModelFileNotFound, match=r"tokenizer\.json"):
         load_tokenizer(tmp_path / "tokenizer.json")

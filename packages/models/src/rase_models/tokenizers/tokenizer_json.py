@@ -4,6 +4,8 @@ Only the way from ids to bytes is ours, because the library decodes whole texts 
 """
 
 import json
+from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -40,15 +42,15 @@ def tokenizer_from_json(path: Path) -> Tokenizer:
     library = _read(path)
     added = library.get_added_tokens_decoder()
     special = {token.content: i for i, token in added.items() if token.special}
-    return Tokenizer(
-        _LibraryEncoder(library),
-        _LibraryPieces(library, frozenset(added), _spelling(path, library)),
-        _rules(library, special, frozenset(added)),
-    )
+    with _library_faults(path):
+        rules = _rules(library, special, frozenset(added))
+    pieces = _LibraryPieces(library, frozenset(added), _spelling(path, library))
+    return Tokenizer(_LibraryEncoder(path, library), pieces, rules)
 
 
 class _LibraryEncoder:
-    def __init__(self, library: Library) -> None:
+    def __init__(self, path: Path, library: Library) -> None:
+        self._path = path
         self._library = library
 
     def encode(self, text: str, *, add_special_tokens: bool, parse_special: bool) -> list[int]:
@@ -59,7 +61,8 @@ class _LibraryEncoder:
     @cached_property
     def _literal(self) -> Library:
         # A copy, since the switch is a property of the whole tokenizer and other threads use that one.
-        library = Library.from_str(self._library.to_str())
+        with _library_faults(self._path):
+            library = Library.from_str(self._library.to_str())
         library.encode_special_tokens = True
         return library
 
@@ -89,18 +92,27 @@ class _LibraryPieces:
         return literal_bytes(spelling) if token in self._literal else self._spelt(spelling)
 
 
+@contextmanager
+def _library_faults(path: Path) -> Iterator[None]:
+    """Turn what the library raises, bare exceptions and panics, into TokenizerError."""
+    try:
+        yield
+    except BaseException as error:
+        if type(error) not in (Exception, TypeError, ValueError) and type(error).__name__ != "PanicException":
+            raise
+        raise TokenizerError(
+            f"{path}: not a tokenizer.json: {error}",
+            "attach the tokenizer.json of the model's own repository",
+        ) from error
+
+
 def _read(path: Path) -> Library:
     try:
         data = path.read_bytes()
     except (OSError, ValueError) as error:
         raise ModelFileNotFound(path, getattr(error, "strerror", None) or str(error)) from error
-    try:
+    with _library_faults(path):
         library = Library.from_buffer(data)
-    except Exception as error:
-        raise TokenizerError(
-            f"{path}: not a tokenizer.json: {error}",
-            "attach the tokenizer.json of the model's own repository",
-        ) from error
     library.no_padding()
     library.no_truncation()
     return library
