@@ -39,19 +39,19 @@ def zeros(*shape: int) -> NDArray[np.float32]:
     return np.zeros(shape, np.float32)
 
 
-def sketch(architecture: str) -> tuple[Metadata, Tensors]:
+def sketch(architecture: str, layers: int) -> tuple[Metadata, Tensors]:
     """Return the metadata and tensors of a small model."""
     metadata: Metadata = {
         "context_length": 100,
         "embedding_length": WIDTH,
-        "block_count": LAYERS,
+        "block_count": layers,
         "feed_forward_length": INNER,
         "attention.head_count": HEADS,
         "attention.head_count_kv": KV_HEADS,
         "attention.layer_norm_rms_epsilon": 1e-6,
     }
     tensors: Tensors = {"token_embd.weight": zeros(VOCAB, WIDTH), "output_norm.weight": zeros(WIDTH)}
-    for layer in range(LAYERS):
+    for layer in range(layers):
         shapes = {
             "attn_norm": (WIDTH,),
             "attn_q": (HEADS * LENGTH, WIDTH),
@@ -109,8 +109,9 @@ def build(tmp_path: Path) -> Callable[..., Program]:
         metadata: Metadata | None = None,
         tensors: Tensors | None = None,
         without: tuple[str, ...] = (),
+        layers: int = LAYERS,
     ) -> Program:
-        base_metadata, base_tensors = sketch(architecture)
+        base_metadata, base_tensors = sketch(architecture, layers)
         base_metadata |= metadata or {}
         base_tensors |= tensors or {}
         for name in without:
@@ -164,6 +165,11 @@ def test_a_missing_tensor_is_named(build: Build, architecture: str, missing: str
         InvalidGguf, match=rf"model.gguf: tensor '{missing}': expected .*, found no such tensor"
     ):
         build(architecture, without=(missing,))
+
+
+def test_an_embedding_that_is_no_matrix_is_named(build: Build) -> None:
+    with pytest.raises(InvalidGguf, match=r"'token_embd.weight': expected 2 dimensions, found shape \[32\]"):
+        build(tensors={"token_embd.weight": zeros(WIDTH)})
 
 
 @pytest.mark.parametrize("tensor", ["blk.0.attn_q.weight", "blk.1.ffn_down.weight", "blk.0.attn_norm.weight"])
@@ -450,6 +456,23 @@ def test_gemma3_repeats_a_period_of_six_layers(build: Build) -> None:
     assert [
         window for window, _ in gemma3_layers(build("gemma3", metadata={"attention.sliding_window": 8}))
     ] == [8, 8]
+
+
+@pytest.mark.parametrize("layers, scale", [(61, 16**-0.5), (62, (WIDTH / HEADS) ** -0.5)])
+def test_only_the_27b_of_gemma3_scales_by_its_embedding(build: Build, layers: int, scale: float) -> None:
+    longer = {
+        "attn_q": (HEADS * 16, WIDTH),
+        "attn_k": (KV_HEADS * 16, WIDTH),
+        "attn_q_norm": (16,),
+        "attn_k_norm": (16,),
+    }
+    tensors = {
+        f"blk.{layer}.{name}.weight": zeros(*shape)
+        for layer in range(layers)
+        for name, shape in longer.items()
+    }
+    program = build("gemma3", metadata={"attention.key_length": 16}, tensors=tensors, layers=layers)
+    assert ops_of(program, Attention)[0].scale == pytest.approx(scale)
 
 
 def test_gemma3_without_a_window_has_one_kind_of_layer(build: Build) -> None:

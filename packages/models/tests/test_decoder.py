@@ -177,7 +177,7 @@ def test_single_and_batched_sequences_do_not_disturb_each_other(decoder: Program
 SIZES = st.integers(1, 70)
 
 
-@settings(max_examples=12, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=12, suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture])
 @given(data=st.data())
 def test_sequences_that_fork_and_go_back_give_the_logits_of_their_tokens(
     decoder: ProgramDecoder, whole: ProgramDecoder, data: st.DataObject
@@ -246,7 +246,7 @@ def test_token_ids_outside_the_vocabulary_are_refused(decoder: ProgramDecoder, t
     assert_same(decoder.decode(2), before)
 
 
-def test_an_empty_prompt_is_refused(decoder: ProgramDecoder) -> None:
+def test_a_prompt_that_is_empty_is_refused(decoder: ProgramDecoder) -> None:
     with pytest.raises(InvalidGenerationConfig, match="at least one token"):
         decoder.prefill([])
 

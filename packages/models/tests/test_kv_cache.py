@@ -117,7 +117,7 @@ class AnyUse(RuleBasedStateMachine):
         assert self.sequences.cache.blocks_used == 0
 
 
-AnyUse.TestCase.settings = settings(max_examples=60, stateful_step_count=30, deadline=None)
+AnyUse.TestCase.settings = settings(max_examples=60, stateful_step_count=30)
 TestAnyUse = AnyUse.TestCase
 
 
