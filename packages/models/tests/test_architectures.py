@@ -453,9 +453,8 @@ def test_gemma3_stretches_only_the_layers_that_see_everything(build: Build) -> N
 
 
 def test_gemma3_repeats_a_period_of_six_layers(build: Build) -> None:
-    assert [
-        window for window, _ in gemma3_layers(build("gemma3", metadata={"attention.sliding_window": 8}))
-    ] == [8, 8]
+    program = build("gemma3", metadata={"attention.sliding_window": 8}, layers=12)
+    assert [window for window, _ in gemma3_layers(program)] == [8, 8, 8, 8, 8, None] * 2
 
 
 @pytest.mark.parametrize("layers, scale", [(61, 16**-0.5), (62, (WIDTH / HEADS) ** -0.5)])
