@@ -2,6 +2,7 @@
 
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from hashlib import blake2b
 
 import numpy as np
@@ -93,22 +94,22 @@ class HistoryDecoder:
         self.on_forward = on_forward
         self._poison = poison
         self._own: list[int] = []
-        self._blocks: dict[int, list[list[int]]] = {}
+        self._sequences: dict[int, _History] = {}
         self._opened = 0
 
     @property
     def kv_used(self) -> int:
         """How many tokens the blocks in use can hold."""
-        return len({id(block) for blocks in self._blocks.values() for block in blocks}) * self.block_tokens
+        return len(self._holders()) * self.block_tokens
 
     @property
     def open_sequences(self) -> int:
         """How many sequences are not released."""
-        return len(self._blocks)
+        return len(self._sequences)
 
     def history(self, sequence: int) -> list[int]:
         """Return all tokens of a sequence."""
-        return [token for block in self._blocks[sequence] for token in block]
+        return self._sequences[sequence].tokens()
 
     def prefill(self, tokens: Sequence[int]) -> Logits:
         """Start over with this prompt."""
@@ -124,31 +125,29 @@ class HistoryDecoder:
         """Tell whether there are blocks for so many more tokens of each sequence."""
         if self.kv_capacity is None:
             return True
-        needed = sum(self._blocks_needed(sequence, count) for sequence, count in counts.items())
-        return self.kv_used + needed * self.block_tokens <= self.kv_capacity
+        holders = self._holders()
+        needed = sum(self._blocks_needed(sequence, count, holders) for sequence, count in counts.items())
+        return (len(holders) + needed) * self.block_tokens <= self.kv_capacity
 
     def new_sequence(self) -> int:
         """Open an empty sequence."""
-        return self._open([])
+        return self._open(_History(0, []))
 
     def fork(self, sequence: int, length: int) -> int:
-        """Open a sequence that shares whole blocks of another."""
-        whole, rest = divmod(self._checked(sequence, length), self.block_tokens)
-        blocks = self._blocks[sequence]
-        return self._open([*blocks[:whole], *([blocks[whole][:rest]] if rest else [])])
+        """Open a sequence that shares the blocks of another."""
+        return self._open(self._shortened(sequence, length))
 
     def truncate(self, sequence: int, length: int) -> None:
         """Forget everything after the first `length` tokens."""
-        fork = self.fork(sequence, length)
-        self._blocks[sequence] = self._blocks.pop(fork)
+        self._sequences[sequence] = self._shortened(sequence, length)
 
     def release(self, sequence: int) -> None:
         """Close a sequence."""
-        del self._blocks[sequence]
+        del self._sequences[sequence]
 
     def resume_length(self, sequence: int, length: int) -> int:
         """Return the shorter of `length` and the sequence's own."""
-        return min(length, len(self.history(sequence)))
+        return min(length, self._sequences[sequence].length)
 
     def forward(self, batch: Batch) -> Logits:
         """Append the rows and return the marked logits; ValueError for rows that do not go on."""
@@ -165,35 +164,50 @@ class HistoryDecoder:
                 rows.append(self._logits(self.history(sequence)))
         return np.array(rows, np.float32).reshape(-1, self.vocab_size)
 
-    def _open(self, blocks: list[list[int]]) -> int:
+    def _open(self, history: "_History") -> int:
         self._opened += 1
-        self._blocks[self._opened] = blocks
+        self._sequences[self._opened] = history
         return self._opened
 
-    def _checked(self, sequence: int, length: int) -> int:
-        if not 0 <= length <= len(self.history(sequence)):
-            raise ValueError(f"length {length} of a sequence of {len(self.history(sequence))} tokens")
-        return length
+    def _shortened(self, sequence: int, length: int) -> "_History":
+        history = self._sequences[sequence]
+        if not 0 <= length <= history.length:
+            raise ValueError(f"length {length} of a sequence of {history.length} tokens")
+        return _History(length, history.blocks[: -(-length // self.block_tokens)])
 
-    def _blocks_needed(self, sequence: int, count: int) -> int:
-        length = len(self.history(sequence))
-        return -(-(length + count) // self.block_tokens) - len(self._blocks[sequence])
+    def _holders(self) -> Counter[int]:
+        """Return how many sequences hold each block, by the block's identity."""
+        return Counter(id(block) for history in self._sequences.values() for block in history.blocks)
+
+    def _blocks_needed(self, sequence: int, count: int, holders: Mapping[int, int]) -> int:
+        history = self._sequences[sequence]
+        is_partial = history.length % self.block_tokens > 0
+        copies = int(count > 0 and is_partial and holders[id(history.blocks[-1])] > 1)
+        return copies - (-(history.length + count) // self.block_tokens) - len(history.blocks)
 
     def _append(self, sequence: int, position: int, token: int) -> None:
-        length, blocks = len(self.history(sequence)), self._blocks[sequence]
-        if position != length or length >= self.context_length:
-            raise ValueError(f"position {position} in a sequence of {length} tokens")
-        if length % self.block_tokens == 0:
-            blocks.append([])
-        blocks[-1].append(token)
+        history = self._sequences[sequence]
+        if position != history.length or position >= self.context_length:
+            raise ValueError(f"position {position} in a sequence of {history.length} tokens")
+        rest = position % self.block_tokens
+        if rest:
+            history.blocks[-1] = [*history.blocks[-1][:rest], token]
+        else:
+            history.blocks.append([token])
+        history.length += 1
 
     def _logits(self, history: Sequence[int]) -> Logits:
         if history[-1] == self._poison:
             return np.full(self.vocab_size, np.nan, np.float32)
-        seed = int.from_bytes(
-            blake2b(np.array(history, np.int32).tobytes(), digest_size=8).digest(), "little"
-        )
-        values: Logits = np.random.Generator(np.random.PCG64(seed)).standard_normal(
-            self.vocab_size, np.float32
-        )
-        return values * 2
+        digest = blake2b(np.array(history, np.int32).tobytes(), digest_size=8).digest()
+        random = np.random.Generator(np.random.PCG64(int.from_bytes(digest, "little")))
+        return random.standard_normal(self.vocab_size, np.float32) * np.float32(2)
+
+
+@dataclass(slots=True)
+class _History:
+    length: int
+    blocks: list[list[int]]
+
+    def tokens(self) -> list[int]:
+        return [token for block in self.blocks for token in block][: self.length]

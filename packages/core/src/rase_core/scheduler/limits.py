@@ -1,0 +1,21 @@
+"""How much a scheduler takes on."""
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class SchedulerLimits:
+    """How much a scheduler takes on.
+
+    waiting: the most requests that wait for their turn.
+    running: the most sequences at once; a request of n choices is n of them.
+    cached_tokens: see SequencePool; None for as many as the decoder has room for, or four contexts where its
+        room has no limit.
+    gap_steps, idle_seconds: see PrefillPace.
+    """
+
+    waiting: int = 64
+    running: int = 64
+    cached_tokens: int | None = None
+    gap_steps: float = 3.0
+    idle_seconds: float = 0.2

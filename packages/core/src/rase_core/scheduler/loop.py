@@ -1,0 +1,193 @@
+"""The steps of a scheduler, without threads."""
+
+from collections.abc import Callable
+
+import numpy as np
+
+from rase_core.answer import TokenEvent
+from rase_core.decoder import BatchDecoder, Logits
+from rase_core.errors import EngineError, RequestTimeout
+from rase_core.sampling import likeliest
+from rase_core.scheduler.events import Piece
+from rase_core.scheduler.limits import SchedulerLimits
+from rase_core.scheduler.line import WaitingLine
+from rase_core.scheduler.pace import PrefillPace
+from rase_core.scheduler.plan import StepPlan
+from rase_core.scheduler.roster import Roster
+from rase_core.scheduler.sequence import Sequence
+from rase_core.scheduler.snapshot import Snapshot, Totals
+from rase_core.scheduler.ticket import Ticket
+
+
+class Loop:
+    """Serves a line of requests step by step; everything but the line belongs to the thread that steps.
+
+    A step lets everything that runs decode one token, and takes chunks of the prompts that are next.
+    """
+
+    def __init__(
+        self, decoder: BatchDecoder, line: WaitingLine, limits: SchedulerLimits, clock: Callable[[], float]
+    ) -> None:
+        self._decoder, self._line, self._clock = decoder, line, clock
+        self._roster = Roster(decoder, line, limits)
+        self._pace = PrefillPace(limits.gap_steps, limits.idle_seconds)
+        self._totals = Totals()
+        self.published = self._snapshot()
+
+    @property
+    def is_busy(self) -> bool:
+        """Whether a request is under way."""
+        return len(self._roster) > 0
+
+    def step(self) -> None:
+        """Let every running sequence go on by one token."""
+        started = self._clock()
+        self._sweep(started)
+        plan = self._plan()
+        if plan.counts:
+            self._run(plan)
+        self._totals.steps += 1
+        self._totals.step_seconds += self._clock() - started
+        self.published = self._snapshot()
+
+    def fail_all(self, error: Exception) -> None:
+        """End every request with an error."""
+        for sequence in [*self._roster, *self._line.remove(lambda _: True)]:
+            self._fail(sequence.ticket, error, keep=False)
+        self.published = self._snapshot()
+
+    def abandon(self, error: Exception) -> None:
+        """Tell every request of an error, and leave the decoder alone."""
+        for sequence in [*self._roster, *self._line.remove(lambda _: True)]:
+            sequence.ticket.fail(error)
+
+    def close(self) -> None:
+        """Give the sequences back that were kept for later requests."""
+        self._roster.pool.clear()
+        self.published = self._snapshot()
+
+    def _sweep(self, now: float) -> None:
+        """End what has ended, is cancelled or is late, wherever it is."""
+        waiting = self._line.remove(lambda sequence: sequence.is_over(now))
+        for sequence in [*waiting, *(running for running in self._roster if running.is_over(now))]:
+            if sequence.ticket.is_settled:
+                self._roster.remove(sequence, keep=True)
+            elif sequence.answer.reason is None and not sequence.ticket.is_cancelled:
+                self._fail(sequence.ticket, RequestTimeout(sequence.ticket.timeout or 0.0), keep=True)
+            else:
+                self._cancel(sequence)
+
+    def _cancel(self, sequence: Sequence) -> None:
+        for member in [sequence, *sequence.leave_siblings()]:
+            member.answer.cancel()
+            self._finish(member)
+
+    def _plan(self) -> StepPlan:
+        active = self._roster.active
+        plan = StepPlan.of_streams(active)
+        budget = self._pace.tokens(plan.streams)
+        for sequence in [sequence for sequence in active if sequence.pending > 1]:
+            budget = plan.prefill(sequence, budget)
+        while budget > 0 and (newcomer := self._admit()) is not None:
+            budget = plan.prefill(newcomer, budget)
+        return plan
+
+    def _admit(self) -> Sequence | None:
+        sequence = self._roster.admit()
+        if sequence is not None and sequence.started is None:
+            sequence.start(self._clock())
+            self._totals.count_start(sequence.generation(self._clock()))
+        return sequence
+
+    def _run(self, plan: StepPlan) -> None:
+        started = self._clock()
+        try:
+            self._totals.preemptions += self._roster.make_room(plan)
+            logits = self._decoder.forward(plan.batch())
+        except EngineError as error:
+            for sequence in list(plan.counts):
+                self._fail(sequence.ticket, error, keep=False)
+            return
+        now = self._clock()
+        self._totals.decoder_seconds += now - started
+        self._pace.measured(plan.streams, plan.prefilled, now - started)
+        self._take(plan, logits, now)
+
+    def _take(self, plan: StepPlan, logits: Logits, now: float) -> None:
+        completed = plan.completed()
+        self._totals.batch_sizes[len(completed)] += 1
+        for sequence, count in plan.counts.items():
+            self._roster.grow(sequence, count)
+        for sequence, row, token in zip(completed, logits, _likeliest(completed, logits), strict=True):
+            if sequence.prefilled is None:
+                sequence.end_prefill(now)
+            for choice in self._roster.split(sequence) if sequence.siblings else (sequence,):
+                self._advance(choice, row, token)
+
+    def _advance(self, sequence: Sequence, logits: Logits, likeliest_token: int) -> None:
+        """Give a sequence its next token: `likeliest_token`, or what its sampler chooses where that is -1."""
+        ticket, answer = sequence.ticket, sequence.answer
+        if ticket.is_settled or ticket.is_cancelled:
+            return
+        try:
+            token = likeliest_token if likeliest_token >= 0 else answer.choose(logits)
+            event = answer.add(token)
+        except Exception as error:  # noqa: BLE001 - whatever it is, it concerns this request alone
+            self._fail(ticket, error, keep=False)
+            return
+        if event is not None:
+            sequence.append(token)
+            self._totals.generated_tokens += 1
+            self._tell(sequence, event)
+        if answer.reason is not None:
+            self._finish(sequence)
+
+    def _tell(self, sequence: Sequence, event: TokenEvent) -> None:
+        ticket = sequence.ticket
+        if not ticket.tell(Piece(sequence.choice, event.token, event.text)):
+            sequence.answer.refuse()
+            if ticket.error is not None:
+                self._totals.failed[type(ticket.error).__name__] += 1
+
+    def _finish(self, sequence: Sequence) -> None:
+        self._roster.remove(sequence, keep=True)
+        if sequence.ticket.is_settled:  # its listener has failed
+            return
+        held = sequence.answer.flush()
+        if held is not None:
+            self._tell(sequence, held)
+        generation = sequence.generation(self._clock())
+        self._totals.ended[generation.stop_reason.value] += 1
+        sequence.ticket.end(sequence.choice, generation)
+
+    def _fail(self, ticket: Ticket, error: Exception, *, keep: bool) -> None:
+        if not ticket.is_settled:
+            self._totals.failed[type(error).__name__] += 1
+            ticket.fail(error)
+        for sequence in [sequence for sequence in self._roster if sequence.ticket is ticket]:
+            self._roster.remove(sequence, keep=keep)
+
+    def _snapshot(self) -> Snapshot:
+        roster = self._roster
+        decoding = sum(sequence.pending == 1 for sequence in roster.active)
+        return Snapshot(
+            waiting=len(self._line),
+            prefilling=len(roster.active) - decoding,
+            decoding=decoding,
+            preempted=len(roster.preempted),
+            cached_sequences=roster.pool.cached_sequences,
+            kv_used=self._decoder.kv_used,
+            kv_capacity=self._decoder.kv_capacity,
+            totals=self._totals.copy(),
+        )
+
+
+def _likeliest(sequences: list[Sequence], logits: Logits) -> list[int]:
+    """Return the likeliest token of each sequence's row, -1 where the sampler has more to say."""
+    tokens = np.full(len(sequences), -1)
+    greedy = [row for row, sequence in enumerate(sequences) if sequence.answer.takes_likeliest]
+    if len(greedy) == len(sequences):
+        tokens = likeliest(logits)
+    elif greedy:
+        tokens[greedy] = likeliest(logits[greedy])
+    return tokens.tolist()

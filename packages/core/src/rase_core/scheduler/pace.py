@@ -1,0 +1,66 @@
+"""How much of the waiting prompts a step takes."""
+
+from collections import deque
+from statistics import median
+
+_SAMPLES = 5
+_ROUND_TO = 8
+
+
+class PrefillPace:
+    """Sizes the prompt chunks by how long earlier steps took.
+
+    While streams run, a step is to take at most `gap_steps` times as long as one without a prompt;
+    `idle_seconds` otherwise. A number of streams that is new gets one step without a prompt, to learn what is
+    normal for it. The bound on the gap is kept by the first chunk only if that is small.
+    """
+
+    def __init__(self, gap_steps: float = 3.0, idle_seconds: float = 0.2) -> None:
+        self._gap_steps, self._idle_seconds = gap_steps, idle_seconds
+        self._normal: dict[int, deque[float]] = {}
+        self._beside_streams = _Chunk(8)
+        self._alone = _Chunk(64)
+
+    def tokens(self, streams: int) -> int:
+        """Return how many prompt tokens to add to the next step of so many streams."""
+        if not streams:
+            return self._alone.size(self._idle_seconds)
+        if streams not in self._normal:
+            return 0
+        return self._beside_streams.size((self._gap_steps - 1) * self._normal_seconds(streams))
+
+    def measured(self, streams: int, prefilled: int, seconds: float) -> None:
+        """Learn what a step of so many streams and prompt tokens took."""
+        if not prefilled:
+            self._normal.setdefault(streams, deque(maxlen=_SAMPLES)).append(seconds)
+        elif not streams:
+            self._alone.measured(prefilled, seconds)
+        elif streams in self._normal:
+            self._beside_streams.measured(prefilled, max(seconds - self._normal_seconds(streams), 0.0))
+
+    def _normal_seconds(self, streams: int) -> float:
+        # A step of more streams takes no less: the least of theirs is safe from one slow sample.
+        return min(median(samples) for number, samples in self._normal.items() if number >= streams)
+
+
+class _Chunk:
+    """The size of chunks, from the time that one token of the latest took; at most doubled at a time."""
+
+    def __init__(self, first: int) -> None:
+        self._size = first
+        self._token_seconds: deque[float] = deque(maxlen=_SAMPLES)
+
+    def size(self, seconds: float) -> int:
+        if self._token_seconds:
+            self._size = min(2 * self._size, max(self._affordable(seconds), 1))
+        return self._size
+
+    def measured(self, tokens: int, seconds: float) -> None:
+        # The rest of a prompt is too short to tell what a token costs in a whole chunk.
+        if 2 * tokens >= self._size or not self._token_seconds:
+            self._token_seconds.append(seconds / tokens)
+
+    def _affordable(self, seconds: float) -> int:
+        cost = max(median(self._token_seconds), self._token_seconds[-1])
+        tokens = int(seconds / cost) if cost * 2 * self._size > seconds else 2 * self._size
+        return tokens - tokens % _ROUND_TO if tokens > _ROUND_TO else tokens

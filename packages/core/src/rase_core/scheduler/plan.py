@@ -1,0 +1,65 @@
+"""What one step computes."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from rase_core.decoder import Batch
+from rase_core.scheduler.sequence import Sequence
+
+
+@dataclass(slots=True)
+class StepPlan:
+    """How many of its pending tokens each sequence gets computed."""
+
+    counts: dict[Sequence, int] = field(default_factory=dict)
+
+    @classmethod
+    def of_streams(cls, active: Iterable[Sequence]) -> "StepPlan":
+        """Return the plan that lets all that decode go on by a token."""
+        return cls({sequence: 1 for sequence in active if sequence.pending == 1})
+
+    @property
+    def streams(self) -> int:
+        """How many sequences decode."""
+        return sum(sequence.pending == 1 for sequence in self.counts)
+
+    @property
+    def prefilled(self) -> int:
+        """How many tokens of prompts are computed."""
+        return sum(count for sequence, count in self.counts.items() if sequence.pending > 1)
+
+    def prefill(self, sequence: Sequence, budget: int) -> int:
+        """Take as much of a prompt as the budget allows; return the rest of the budget."""
+        count = min(budget, sequence.pending)
+        if count > 0:
+            self.counts[sequence] = count
+        return budget - count
+
+    def remove(self, sequence: Sequence) -> None:
+        """Leave a sequence out."""
+        self.counts.pop(sequence, None)
+
+    def needs(self) -> dict[int, int]:
+        """Return the new tokens of each of the decoder's sequences, by handle."""
+        return {sequence.handle: count for sequence, count in self.counts.items()}
+
+    def completed(self) -> list[Sequence]:
+        """Return the sequences that get logits, in the order of their rows."""
+        return [sequence for sequence, count in self.counts.items() if count == sequence.pending]
+
+    def batch(self) -> Batch:
+        """Return the rows for the decoder."""
+        counts = np.fromiter(self.counts.values(), np.int32, len(self.counts))
+        handles = np.array([sequence.handle for sequence in self.counts], np.int32)
+        lengths = np.array([sequence.length for sequence in self.counts], np.int32)
+        pending = np.array([sequence.pending for sequence in self.counts], np.int32)
+        ends = np.cumsum(counts, dtype=np.int32)
+        before = ends - counts
+        return Batch(
+            sequences=np.repeat(handles, counts),
+            positions=np.arange(ends[-1], dtype=np.int32) + np.repeat(lengths - before, counts),
+            tokens=np.concatenate([sequence.chunk(count) for sequence, count in self.counts.items()]),
+            outputs=(ends - 1)[counts == pending],
+        )

@@ -1,0 +1,144 @@
+"""The decoder's sequences: opened with what others have computed, kept for later ones, given up for room."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rase_core.decoder import BatchDecoder
+from rase_core.scheduler.prefix_tree import Node, Path, PrefixTree
+
+Tokens = NDArray[np.int32]
+
+
+class Held(Path):
+    """A sequence of the decoder and how long it is; its path leads on to the blocks that it is to have."""
+
+    def __init__(self, root: Node, handle: int, length: int) -> None:
+        super().__init__(root)
+        self.handle, self.length = handle, length
+
+
+@dataclass(frozen=True, slots=True)
+class Match:
+    """How much of a prompt the decoder has: `length` tokens of `source`, and soon `promised`."""
+
+    source: Held | None
+    length: int
+    promised: int
+
+
+class SequencePool:
+    """Sequences in use and those kept as prefixes of later ones.
+
+    While all sequences together have more than `most_cached` tokens in different whole blocks, kept ones go,
+    the longest unused first; 0 keeps none.
+    """
+
+    def __init__(self, decoder: BatchDecoder, most_cached: int | None = None) -> None:
+        self._decoder, self._most_cached = decoder, most_cached
+        self._tree = PrefixTree(decoder.block_tokens)
+        self._cached: dict[Path, Held] = {}  # the longest unused first
+
+    @property
+    def cached_sequences(self) -> int:
+        """How many sequences are kept."""
+        return len(self._cached)
+
+    def match(self, tokens: Tokens) -> Match:
+        """Look for the longest prefix of the tokens, short of the last, that a sequence has or will have."""
+        best, promised = Match(None, 0, 0), 0
+        for node in self._tree.walk(tokens[:-1]):
+            promised = node.depth * self._tree.block_tokens
+            source = next((held for held in node.holders if self._has(held, promised)), None)
+            if isinstance(source, Held):
+                best = Match(source, promised, promised)
+        return Match(best.source, best.length, promised)
+
+    def open(self, tokens: Tokens, match: Match) -> Held:
+        """Open a sequence that begins with the match and is to have these tokens."""
+        if match.source is None:
+            handle, length = self._decoder.new_sequence(), 0
+        else:
+            self._touch(match.source)
+            length = self._decoder.resume_length(match.source.handle, match.length)
+            handle = self._decoder.fork(match.source.handle, length)
+        return self._held(handle, length, tokens)
+
+    def fork(self, source: Held, tokens: Tokens) -> Held:
+        """Open a sequence that has the tokens, all that `source` has."""
+        return self._held(self._decoder.fork(source.handle, source.length), source.length, tokens)
+
+    def grow(self, held: Held, count: int, tokens: Tokens) -> None:
+        """Count so many more tokens as computed, of those that the sequence is to have."""
+        held.length += count
+        if held.length >= (held.node.depth + 1) * self._tree.block_tokens:
+            self._tree.extend(held, tokens[: held.length])
+
+    def close(self, held: Held, *, keep: bool) -> None:
+        """Give a sequence up, or keep its whole blocks as a prefix for later ones."""
+        depth = self._resumable_blocks(held) if keep and self._most_cached != 0 else 0
+        self._tree.shorten(held, depth)
+        same = next((other for other in held.node.holders if other in self._cached), None)
+        if same is not None:
+            self._touch(same)
+        if depth and same is None:
+            self._keep(held)
+        else:
+            self._release(held)
+
+    def make_room(self, counts: Mapping[int, int]) -> bool:
+        """Give kept sequences up until so many more tokens fit; False when they do not even so."""
+        while not self._decoder.fits(counts):
+            if not self._cached:
+                return False
+            self._drop_oldest()
+        return True
+
+    def clear(self) -> None:
+        """Give all kept sequences up."""
+        while self._cached:
+            self._drop_oldest()
+
+    def _has(self, held: Path, length: int) -> bool:
+        return isinstance(held, Held) and held.length >= length
+
+    def _held(self, handle: int, length: int, tokens: Tokens) -> Held:
+        held = Held(self._tree.root, handle, length)
+        self._tree.extend(held, tokens)
+        return held
+
+    def _resumable_blocks(self, held: Held) -> int:
+        whole = held.length - held.length % self._tree.block_tokens
+        return self._decoder.resume_length(held.handle, whole) // self._tree.block_tokens
+
+    def _keep(self, held: Held) -> None:
+        held.length = held.node.depth * self._tree.block_tokens
+        self._decoder.truncate(held.handle, held.length)
+        above = set(held.node.ancestors())
+        for other in [cached for cached in self._cached.values() if cached.node in above]:
+            self._drop(other)
+        self._cached[held] = held
+        self._trim()
+
+    def _trim(self) -> None:
+        most = self._most_cached
+        while self._cached and most is not None and self._tree.blocks * self._tree.block_tokens > most:
+            self._drop_oldest()
+
+    def _touch(self, held: Path) -> None:
+        if held in self._cached:
+            self._cached[held] = self._cached.pop(held)
+
+    def _drop_oldest(self) -> None:
+        self._drop(next(iter(self._cached.values())))
+
+    def _drop(self, held: Held) -> None:
+        del self._cached[held]
+        self._tree.shorten(held, 0)
+        self._release(held)
+
+    def _release(self, held: Held) -> None:
+        self._tree.shorten(held, 0)
+        self._decoder.release(held.handle)

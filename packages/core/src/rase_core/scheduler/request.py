@@ -1,0 +1,55 @@
+"""What is asked of a scheduler."""
+
+from collections.abc import Callable
+from collections.abc import Sequence as Tokens
+from dataclasses import dataclass
+
+import numpy as np
+
+from rase_core.answer import Answer, Detokenizer, ModelLimits, checked_prompt
+from rase_core.errors import InvalidGenerationConfig
+from rase_core.sampling import GenerationConfig
+from rase_core.scheduler.sequence import Sequence
+from rase_core.scheduler.ticket import Ticket
+
+
+@dataclass(frozen=True, slots=True)
+class GenerationRequest:
+    """A prompt to be continued, in one or more ways.
+
+    Attributes:
+        detokenizers: makes one for each choice; None for no text.
+        choice: sets apart the answers of one seed; the n choices have this number and those after it.
+        timeout: the most seconds from submission to the end.
+    """
+
+    prompt: Tokens[int]
+    config: GenerationConfig
+    detokenizers: Callable[[], Detokenizer] | None = None
+    choice: int = 0
+    n: int = 1
+    timeout: float | None = None
+
+    def check(self, most_choices: int) -> None:
+        """Raise InvalidGenerationConfig for an impossible number of choices or timeout."""
+        if not 1 <= self.n <= most_choices:
+            raise InvalidGenerationConfig("n", self.n, f"a whole number of 1 to {most_choices}")
+        if self.timeout is not None and not self.timeout > 0:
+            raise InvalidGenerationConfig("timeout", self.timeout, "more than 0 seconds")
+
+    def sequence(self, ticket: Ticket, number: int, limits: ModelLimits) -> Sequence:
+        """Return the sequence of the first choice, with the other choices as its siblings.
+
+        Raises ContextOverflow, InvalidGenerationConfig.
+        """
+        prompt = checked_prompt(self.prompt, limits)
+        first, *siblings = [
+            Sequence(ticket, (number, i), self._answer(prompt, limits, i), np.array(prompt, np.int32))
+            for i in range(self.n)
+        ]
+        first.siblings = siblings
+        return first
+
+    def _answer(self, prompt: list[int], limits: ModelLimits, index: int) -> Answer:
+        detokenizer = self.detokenizers() if self.detokenizers is not None else None
+        return Answer(prompt, self.config, limits, detokenizer, self.choice + index)

@@ -1,0 +1,97 @@
+"""Many requests to one model at once, from any threads."""
+
+import threading
+from collections.abc import Callable
+from dataclasses import replace
+from itertools import count
+from queue import SimpleQueue
+from time import perf_counter
+from types import TracebackType
+from typing import Self
+
+from rase_core.decoder import BatchDecoder
+from rase_core.errors import BackendFailure, ShuttingDown
+from rase_core.scheduler.events import Event, OnEvent
+from rase_core.scheduler.handle import Handle
+from rase_core.scheduler.limits import SchedulerLimits
+from rase_core.scheduler.line import WaitingLine
+from rase_core.scheduler.loop import Loop
+from rase_core.scheduler.request import GenerationRequest
+from rase_core.scheduler.snapshot import Snapshot
+from rase_core.scheduler.ticket import Ticket
+
+
+class Scheduler:
+    """Answers requests together, in a thread that has the decoder to itself until `close`.
+
+    Each answer is the one that `generate` gives for its request alone, whatever else is served.
+    """
+
+    def __init__(
+        self,
+        decoder: BatchDecoder,
+        limits: SchedulerLimits | None = None,
+        clock: Callable[[], float] = perf_counter,
+    ) -> None:
+        self._decoder, self._limits, self._clock = decoder, limits or SchedulerLimits(), clock
+        self._line = WaitingLine(self._limits.waiting)
+        self._loop = Loop(decoder, self._line, self._limits, clock)
+        self._numbers = count()
+        self._is_aborted = False
+        self._failure: Exception | None = None
+        self._thread = threading.Thread(target=self._serve, name="rase-scheduler", daemon=True)
+        self._thread.start()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def submit(self, request: GenerationRequest, on_event: OnEvent | None = None) -> Handle:
+        """Stand a request in line.
+
+        `on_event` hears of everything, in the scheduler's thread, which it must not keep; returning False for
+        a piece cancels the request, and raising fails it. Without it the handle can be iterated.
+
+        Raises InvalidGenerationConfig, ContextOverflow for a prompt that can never fit, QueueFull,
+        ShuttingDown after `close`, and BackendFailure when the scheduler is broken.
+        """
+        events: SimpleQueue[Event] = SimpleQueue()
+        ticket = Ticket(request.n, on_event or events.put, self._clock(), request.timeout)
+        request.check(self._limits.running)
+        sequence = request.sequence(ticket, next(self._numbers), self._decoder)
+        if self._failure is not None:
+            raise BackendFailure("the scheduler has stopped after an error") from self._failure
+        self._line.put(sequence)
+        return Handle(ticket, events if on_event is None else None)
+
+    def snapshot(self) -> Snapshot:
+        """Return what the scheduler is doing and has done."""
+        return replace(self._loop.published, waiting=len(self._line))
+
+    def close(self, grace: float = 0.0) -> None:
+        """Take no more requests, let the others finish within `grace` seconds, and end the thread.
+
+        What is not finished then fails with ShuttingDown. Not for the scheduler's own thread, so not in
+        `on_event`. The decoder stays open, with no sequence left of the scheduler's.
+        """
+        self._line.close()
+        self._thread.join(grace)
+        self._is_aborted = True
+        self._thread.join()
+
+    def _serve(self) -> None:
+        try:
+            while self._loop.is_busy or self._line.wait():
+                if self._is_aborted:
+                    self._loop.fail_all(ShuttingDown())
+                else:
+                    self._loop.step()
+            self._loop.close()
+        except Exception as error:  # noqa: BLE001 - nobody may wait for a thread that is gone
+            self._failure = error
+            self._line.close()
+            self._loop.abandon(BackendFailure(f"the scheduler has stopped: {error!r}"))

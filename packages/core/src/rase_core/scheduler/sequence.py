@@ -1,0 +1,105 @@
+"""One choice of a request on its way through the scheduler."""
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rase_core.answer import Answer, Generation
+from rase_core.scheduler.pool import Held
+from rase_core.scheduler.ticket import Ticket
+
+
+class Sequence:
+    """The tokens of prompt and answer, and how many of them the decoder has.
+
+    A sequence that the decoder lacks (`held` is None) waits. One with a single pending token decodes, one
+    with more is in prefill. `siblings` are the choices that fork from it once the prompt is computed.
+
+    Args:
+        order: by submission and choice; who is older goes first.
+        tokens: the prompt, int32.
+    """
+
+    def __init__(
+        self, ticket: Ticket, order: tuple[int, int], answer: Answer, tokens: NDArray[np.int32]
+    ) -> None:
+        self.ticket, self.order, self.answer = ticket, order, answer
+        self.siblings: list[Sequence] = []
+        self.held: Held | None = None
+        self.cached_tokens = 0
+        self.started: float | None = None
+        self.prefilled: float | None = None
+        self._tokens, self._total = tokens, len(tokens)
+
+    @property
+    def choice(self) -> int:
+        """Which of the request's choices it is."""
+        return self.order[1]
+
+    @property
+    def tokens(self) -> NDArray[np.int32]:
+        """Prompt and answer so far."""
+        return self._tokens[: self._total]
+
+    @property
+    def length(self) -> int:
+        """How many tokens the decoder has."""
+        return self.held.length if self.held is not None else 0
+
+    @property
+    def handle(self) -> int:
+        """The decoder's sequence."""
+        assert self.held is not None
+        return self.held.handle
+
+    @property
+    def pending(self) -> int:
+        """How many tokens the decoder lacks."""
+        return self._total - self.length
+
+    @property
+    def width(self) -> int:
+        """How many sequences it is going to be."""
+        return 1 + len(self.siblings)
+
+    def chunk(self, count: int) -> NDArray[np.int32]:
+        """Return the first of the pending tokens."""
+        return self._tokens[self.length : self.length + count]
+
+    def append(self, token: int) -> None:
+        """Add a token of the answer."""
+        if self._total == len(self._tokens):
+            self._tokens = np.concatenate((self._tokens, np.empty(self._total + 64, np.int32)))
+        self._tokens[self._total] = token
+        self._total += 1
+
+    def is_over(self, now: float) -> bool:
+        """Whether there is nothing more to compute: ended, cancelled, failed or late."""
+        ticket = self.ticket
+        is_unwanted = ticket.is_cancelled or ticket.is_settled or ticket.is_late(now)
+        return is_unwanted or self.answer.reason is not None
+
+    def start(self, now: float) -> None:
+        """Note when computing begins, and how much was there already."""
+        for sequence in (self, *self.siblings):
+            sequence.started, sequence.cached_tokens = now, self.length
+
+    def end_prefill(self, now: float) -> None:
+        """Note when the prompt is computed."""
+        for sequence in (self, *self.siblings):
+            sequence.prefilled = now
+
+    def leave_siblings(self) -> "list[Sequence]":
+        """Return the siblings, which are on their own from now on."""
+        siblings, self.siblings = self.siblings, []
+        return siblings
+
+    def generation(self, now: float) -> Generation:
+        """Return the answer so far with its times."""
+        started = now if self.started is None else self.started
+        prefilled = now if self.prefilled is None else self.prefilled
+        return self.answer.generation(
+            queued_seconds=started - self.ticket.submitted,
+            prefill_seconds=prefilled - started,
+            decode_seconds=now - prefilled,
+            cached_tokens=self.cached_tokens,
+        )

@@ -1,0 +1,65 @@
+"""A submitted request as the scheduler's thread and the caller see it."""
+
+import threading
+
+from rase_core.answer import Generation
+from rase_core.scheduler.events import Ended, Event, Failed, OnEvent, Piece
+
+
+class Ticket:
+    """Whether a request is still wanted, who hears of it, and how it ended.
+
+    The scheduler's thread alone tells and ends; any thread may cancel and read. An exception of the listener
+    fails the request.
+    """
+
+    def __init__(
+        self, choices: int, on_event: OnEvent, submitted: float = 0.0, timeout: float | None = None
+    ) -> None:
+        self.choices = choices
+        self.submitted, self.timeout = submitted, timeout
+        self.is_cancelled = False
+        self.error: Exception | None = None
+        self.settled = threading.Event()
+        self.generations: dict[int, Generation] = {}
+        self._on_event = on_event
+
+    @property
+    def is_settled(self) -> bool:
+        """Whether every choice has ended, or the request has failed."""
+        return self.settled.is_set()
+
+    def is_late(self, now: float) -> bool:
+        """Whether its time is over."""
+        return self.timeout is not None and now - self.submitted > self.timeout
+
+    def tell(self, piece: Piece) -> bool:
+        """Report a piece; a listener that returns False cancels the request, which is returned."""
+        is_welcome = self._report(piece)
+        self.is_cancelled |= not is_welcome
+        return is_welcome
+
+    def end(self, choice: int, generation: Generation) -> None:
+        """Report the end of a choice."""
+        self.generations[choice] = generation
+        self._report(Ended(choice, generation))
+        if len(self.generations) == self.choices:
+            self.settled.set()
+
+    def fail(self, error: Exception) -> None:
+        """Report a failure, unless the request is settled."""
+        if not self.is_settled:
+            self._report(Failed(error))
+            self._settle(error)
+
+    def _report(self, event: Event) -> bool:
+        try:
+            return self._on_event(event) is not False
+        except Exception as error:  # noqa: BLE001 - the caller's code, whose faults are the request's own
+            self._settle(error)
+            return False
+
+    def _settle(self, error: Exception) -> None:
+        if self.error is None:
+            self.error = error
+        self.settled.set()
