@@ -377,3 +377,21 @@ def test_the_time_of_requests_is_counted_when_asked_for(
 def test_nothing_is_counted_otherwise(engine: Engine) -> None:
     engine.generate("tiny", "Hello", CONFIG)
     assert set(engine.profile().values()) == {0}
+
+
+def test_the_models_in_memory_are_those_that_were_used_and_not_let_go(engine: Engine) -> None:
+    assert engine.loaded_models() == []
+    engine.count_tokens("tiny", "Hello")
+    assert [session.manifest.id for session in engine.loaded_models()] == ["tiny"]
+    engine.unload("tiny")
+    assert engine.loaded_models() == []
+
+
+def test_a_conversation_is_rendered_and_counted_as_it_will_be_read(engine: Engine) -> None:
+    opened = [*HELLO, {"role": "assistant", "content": "Well"}]
+    assert engine.render("tiny", HELLO).endswith("<|im_start|>assistant\n")
+    assert engine.render("tiny", HELLO, add_generation_prompt=False).endswith("<|im_end|>\n")
+    assert engine.render("tiny", opened, continue_final_message=True).endswith("assistant\nWell")
+    generation = engine.chat("tiny", opened, CONFIG, continue_final_message=True)
+    tokens = engine.encode_chat("tiny", opened, continue_final_message=True)
+    assert len(tokens) == generation.prompt_tokens

@@ -10,6 +10,7 @@ from rase_core.generation import Generation
 from rase_core.progress import Progress
 from rase_core.sampling import GenerationConfig
 
+from rase_models.chat import encode_chat
 from rase_models.device_check import choose_device, probe_devices
 from rase_models.gguf import open_gguf
 from rase_models.model_store import ModelStore
@@ -73,6 +74,11 @@ class Engine(ModelStore):
         """Bring a model into memory; see SessionCache.get_or_load for what it raises."""
         return self._cache.get_or_load(self._registry, model_id, self.device)
 
+    def loaded_models(self) -> list[Session]:
+        """Return the models of this store that are in memory, by id."""
+        sessions = self._cache.sessions(self.store)
+        return sorted(sessions, key=lambda session: session.manifest.id)
+
     def unload(self, model_id: str | None = None) -> None:
         """Let go of a model's memory, or all models'; one that is in use goes when its last user is done."""
         self._cache.clear(self.store, model_id)
@@ -85,9 +91,29 @@ class Engine(ModelStore):
         """Return the number of tokens of a text as a prompt of `generate`."""
         return len(self.load(model_id).tokenizer.encode(text))
 
-    def render(self, model_id: str, messages: Messages) -> str:
+    def render(
+        self,
+        model_id: str,
+        messages: Messages,
+        *,
+        add_generation_prompt: bool = True,
+        continue_final_message: bool = False,
+    ) -> str:
         """Return the prompt that a conversation becomes. Raises TemplateError, InvalidConversation."""
-        return self.load(model_id).template.render(messages)
+        return self.load(model_id).template.render(
+            messages,
+            add_generation_prompt=add_generation_prompt,
+            continue_final_message=continue_final_message,
+        )
+
+    def encode_chat(
+        self, model_id: str, messages: Messages, *, continue_final_message: bool = False
+    ) -> list[int]:
+        """Return the tokens of the prompt that a conversation becomes; raises what `render` raises."""
+        session = self.load(model_id)
+        return encode_chat(
+            session.template, session.tokenizer, messages, continue_final_message=continue_final_message
+        )
 
     def generate(
         self,

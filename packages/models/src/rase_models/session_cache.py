@@ -64,10 +64,11 @@ class SessionCache:
         finally:
             session.leave()
 
-    def sessions(self) -> list[Session]:
-        """Return the sessions in memory."""
+    def sessions(self, store: Path | None = None) -> list[Session]:
+        """Return the sessions in memory, of all stores or one."""
         with self._mutex:
-            return [session for load in self._loads.values() if (session := _loaded(load)) is not None]
+            loads = [load for key, load in self._loads.items() if store in (None, key.store)]
+        return [session for load in loads if (session := _loaded(load)) is not None]
 
     def clear(self, store: Path | None = None, model_id: str | None = None) -> None:
         """Let go of all models, or those of a store or an id; one in use goes when its last user is done."""
