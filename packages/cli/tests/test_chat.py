@@ -49,6 +49,7 @@ def test_the_only_model_is_used_and_named(rase: Run, smol: str) -> None:
     assert "using smol" in done.stderr
 
 
+@pytest.mark.usefixtures("smol")
 def test_of_several_models_one_must_be_named(rase: Run, smollm2_path: Path) -> None:
     succeed(rase("model", "import", str(smollm2_path), "--id", DEMO_ID))
     assert "using smol" in rase("chat", QUESTION, *SHORT).stderr
@@ -78,7 +79,6 @@ def test_an_answer_is_the_same_in_every_process(rase: Run, smol: str) -> None:
 def test_a_completion_is_exact_and_notes_go_elsewhere(rase: Run, smol: str, tmp_path: Path) -> None:
     done = rase("generate", smol, "The capital of France is", *SHORT, "--stats")
     assert succeed(done).startswith(" Paris")
-    assert not done.stdout.endswith("\n\n")
     assert "stopped after 4 tokens" in done.stderr
     assert "/s" in done.stderr
     (tmp_path / "prompt.txt").write_text("The capital of France is\n", encoding="utf-8")
@@ -98,7 +98,7 @@ def test_words_can_be_banned(rase: Run, smol: str) -> None:
     [
         (("chat", "smol", "hi", "--top-p", "2"), "top_p"),
         (("chat", "smol", "hi", "--temperature", "-1"), "temperature"),
-        (("chat", "smol", "hi", "--max-tokens", "0"), "max_tokens"),
+        (("chat", "smol", "hi", "--max-tokens", "-1"), "max_tokens"),
         (("chat", "smol", "hi", "--seed", "x"), "seed"),
         (("generate", "smol"), "standard input is empty"),
         (("generate",), "MODEL"),

@@ -2,6 +2,7 @@
 
 import os
 import re
+import select
 import sys
 import time
 from collections.abc import Callable, Iterator
@@ -39,18 +40,20 @@ class Terminal:
         """Return what was written up to the pattern, and forget it."""
         end = time.monotonic() + seconds
         while (found := re.search(pattern, self.screen)) is None:
-            assert time.monotonic() < end, self.screen
-            assert self._read(), self.screen
+            assert self._read(end - time.monotonic()), self.screen
         before, self.screen = self.screen[: found.end()], self.screen[found.end() :]
         return before
 
     def exit_code(self) -> int:
-        while self._read():
+        while self._read(60):
             pass
         _, status = os.waitpid(self.child, 0)
         return os.waitstatus_to_exitcode(status)
 
-    def _read(self) -> bool:
+    def _read(self, seconds: float) -> bool:
+        """Read what there is; False at the end, and when nothing comes in time."""
+        if not select.select([self.descriptor], [], [], max(seconds, 0))[0]:
+            return False
         try:
             data = os.read(self.descriptor, 4096)
         except OSError:  # Linux reports the end of a terminal as an error
@@ -73,12 +76,10 @@ def terminal(smol: str, home: dict[str, str]) -> Iterator[Callable[..., Terminal
 
 
 def test_two_turns_a_stopped_answer_and_the_end(terminal: Callable[..., Terminal]) -> None:
-    screen = terminal(
-        "chat", "smol", "--temperature", "0", "--max-tokens", "300", "--system", "You know capitals."
-    )
+    screen = terminal("chat", "smol", "--temperature", "0", "--max-tokens", "300")
     screen.wait_for("Ctrl-D to leave\n")
     screen.wait_for(PROMPT)
-    screen.type("The capital of France?\n")
+    screen.type("What is the capital of France?\n")
     assert "Paris" in screen.wait_for("\n" + PROMPT)
     screen.type("Count from 1 to 1000, one number on each line.\n")
     screen.wait_for(r"each line\.\n.")
@@ -97,6 +98,7 @@ def test_the_end_of_input_leaves_and_an_interrupt_at_the_prompt_does_not(
 ) -> None:
     screen = terminal("chat", "--model", "smol")
     screen.wait_for(PROMPT)
+    time.sleep(0.5)  # Python loses an interrupt that comes between writing the prompt and waiting for keys
     screen.type("half a li\x03")
     screen.wait_for("to leave]")
     screen.wait_for(PROMPT)
@@ -105,21 +107,6 @@ def test_the_end_of_input_leaves_and_an_interrupt_at_the_prompt_does_not(
     screen.wait_for(PROMPT)
     screen.type("/clear\n")
     screen.wait_for("forgotten")
-    screen.wait_for(PROMPT)
-    screen.type("\x04")
-    assert screen.exit_code() == 0
-
-
-def test_a_prompt_that_does_not_fit_leaves_the_conversation_going(terminal: Callable[..., Terminal]) -> None:
-    screen = terminal("chat", "smol", "--max-tokens", "2", "--stats")
-    screen.wait_for(PROMPT)
-    for _ in range(3):
-        screen.type("word " * 700 + "\n")
-        screen.wait_for(r"\n" + PROMPT)
-    screen.type("/clear\n")
-    screen.wait_for(PROMPT)
-    screen.type("Hi\n")
-    screen.wait_for(r"answer \d+ tokens")
     screen.wait_for(PROMPT)
     screen.type("\x04")
     assert screen.exit_code() == 0

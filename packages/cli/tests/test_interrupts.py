@@ -4,7 +4,7 @@ import signal
 import threading
 
 import pytest
-from rase_cli.interrupts import stop_on_interrupt
+from rase_cli.interrupts import interruptible, stop_on_interrupt
 
 
 def test_the_first_interrupt_sets_the_event_and_the_second_raises() -> None:
@@ -34,3 +34,13 @@ def test_another_thread_gets_an_event_that_is_never_set() -> None:
     thread.start()
     thread.join()
     assert seen == [False]
+
+
+def test_interruptible_work_is_done_before_the_interrupt_is_raised() -> None:
+    done, stop = [], threading.Event()
+    with pytest.raises(KeyboardInterrupt), interruptible(stop):
+        signal.raise_signal(signal.SIGINT)
+        done.append(stop.is_set())
+    assert done == [True]
+    with interruptible(threading.Event()):
+        pass

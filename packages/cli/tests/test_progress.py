@@ -74,3 +74,22 @@ def test_an_interrupted_step_leaves_no_bar(monkeypatch: pytest.MonkeyPatch) -> N
         raise KeyboardInterrupt
     wait_until(lambda: threading.active_count() == before)
     assert "hashing" in terminal.getvalue()
+
+
+def test_the_next_event_after_a_stop_ends_the_work() -> None:
+    stop = threading.Event()
+    with Progress(stop) as progress:
+        progress(event(1))
+        stop.set()
+        with pytest.raises(KeyboardInterrupt):
+            progress(event(2))
+
+
+@pytest.mark.usefixtures("impatient")
+def test_a_terminal_without_a_movable_cursor_gets_lines(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "stderr", terminal := FakeTerminal())
+    monkeypatch.setenv("TERM", "dumb")
+    with Progress() as progress:
+        progress(event(1))
+        progress(event(2))
+    assert terminal.getvalue() == "hashing some.gguf ...\n"

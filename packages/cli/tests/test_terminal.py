@@ -7,7 +7,7 @@ import unicodedata
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from rase_cli.terminal import colours, is_terminal, one_line, tolerate_narrow_encodings, visible
+from rase_cli.terminal import is_coloured, is_terminal, one_line, tolerate_narrow_encodings, visible
 
 
 class FakeTerminal(io.StringIO):
@@ -37,13 +37,13 @@ def test_no_control_character_survives(text: str) -> None:
 def test_no_color_and_dumb_terminals_are_respected(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("NO_COLOR", raising=False)
     monkeypatch.setenv("TERM", "xterm")
-    assert colours(FakeTerminal())
-    assert not colours(io.StringIO())
+    assert is_coloured(FakeTerminal())
+    assert not is_coloured(io.StringIO())
     monkeypatch.setenv("TERM", "dumb")
-    assert not colours(FakeTerminal())
+    assert not is_coloured(FakeTerminal())
     monkeypatch.setenv("TERM", "xterm")
     monkeypatch.setenv("NO_COLOR", "1")
-    assert not colours(FakeTerminal())
+    assert not is_coloured(FakeTerminal())
 
 
 def test_a_closed_stream_is_no_terminal() -> None:

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 import click
 
-from rase_cli.terminal import colours, is_terminal, one_line, visible
+from rase_cli.terminal import is_coloured, is_terminal, one_line, visible
 
 Row = Sequence[object]
 
@@ -20,7 +20,7 @@ def answer(text: str) -> None:
 def note(text: str, colour: str | None = "bright_black") -> None:
     """Write a line about the work, not part of any answer, to stderr."""
     shown = visible(text)
-    click.echo(click.style(shown, fg=colour) if colours(sys.stderr) else shown, err=True)
+    click.echo(click.style(shown, fg=colour) if is_coloured(sys.stderr) else shown, err=True)
 
 
 def warn(text: str) -> None:

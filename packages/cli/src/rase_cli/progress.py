@@ -7,7 +7,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
 from rase_cli.output import note
-from rase_cli.terminal import is_terminal, one_line
+from rase_cli.terminal import is_animated, one_line
 
 if TYPE_CHECKING:
     from rase_core.progress import ProgressEvent
@@ -31,10 +31,12 @@ class Progress:
     """The engine's progress callback. Thread-safe; a context manager that clears the bars at its end.
 
     A bar appears when its step has lasted PATIENCE_SECONDS and all bars vanish when the last step is done,
-    so nothing moves any more when an answer begins.
+    so nothing moves any more when an answer begins. Once `stop` is set, the next event raises
+    KeyboardInterrupt.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, stop: threading.Event | None = None) -> None:
+        self._stop = stop
         self._lock = threading.Lock()
         self._started: dict[Step, float] = {}
         self._mentioned: set[Step] = set()
@@ -52,6 +54,8 @@ class Progress:
 
     def __call__(self, event: "ProgressEvent") -> None:
         """Take one event from the engine."""
+        if self._stop is not None and self._stop.is_set():
+            raise KeyboardInterrupt
         step = (event.phase, _name(event))
         with self._lock:
             finished = event.total is not None and event.done >= event.total
@@ -62,7 +66,7 @@ class Progress:
                 self._show(step, event)
 
     def _show(self, step: Step, event: "ProgressEvent") -> None:
-        if is_terminal(sys.stderr):
+        if is_animated(sys.stderr):
             self._move(step, event)
         elif step not in self._mentioned:
             self._mentioned.add(step)

@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from threading import Event
 from typing import TYPE_CHECKING
 
 import click
@@ -81,16 +82,19 @@ def shared_options(*options: Option) -> Option:
 
 
 @contextmanager
-def open_engine(settings: Settings, context_length: int | None = None) -> Iterator["Engine"]:
+def open_engine(
+    settings: Settings, *, context_length: int | None = None, stop: Event | None = None
+) -> Iterator["Engine"]:
     """Open the engine that the settings describe, with progress on stderr, and close it afterwards.
 
-    `context_length` is the most tokens of a sequence, None for each model's own.
+    `context_length` is the most tokens of a sequence, None for each model's own; `stop` ends what shows
+    progress.
     """
     from rase_models.engine import Engine
 
     from rase_cli.progress import Progress
 
-    with Progress() as progress:
+    with Progress(stop) as progress:
         engine = Engine(
             settings.store,
             settings.device,

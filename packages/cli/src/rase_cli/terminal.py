@@ -38,9 +38,14 @@ def is_terminal(stream: TextIO) -> bool:
     return not stream.closed and stream.isatty()
 
 
-def colours(stream: TextIO) -> bool:
+def is_animated(stream: TextIO) -> bool:
+    """Tell whether a stream is a terminal that can move its cursor."""
+    return is_terminal(stream) and os.environ.get("TERM") != "dumb"
+
+
+def is_coloured(stream: TextIO) -> bool:
     """Tell whether to colour this stream: a capable terminal, and the user did not set NO_COLOR."""
-    return is_terminal(stream) and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
+    return is_animated(stream) and not os.environ.get("NO_COLOR")
 
 
 def tolerate_narrow_encodings() -> None:

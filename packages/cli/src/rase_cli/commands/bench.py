@@ -2,10 +2,12 @@
 
 from dataclasses import asdict
 from pathlib import Path
+from threading import Event
 from typing import TYPE_CHECKING
 
 import click
 
+from rase_cli.interrupts import interruptible
 from rase_cli.measure import Workload, measure
 from rase_cli.output import emit_fields, emit_json
 from rase_cli.progress import Progress
@@ -46,8 +48,7 @@ def bench(
     """
     path = _weights(settings, model)
     work = Workload(prompt_tokens, gen_tokens, depth, repeat)
-    with Progress() as progress:
-        speeds = measure(lambda: _load(path, settings, work, progress), work)
+    speeds = measure(lambda: _load(path, settings, work), work)
     record = asdict(speeds) | {"backend": _device(settings), "threads": settings.threads}
     return emit_json(record, indent=None) if as_json else emit_fields(record)
 
@@ -60,12 +61,14 @@ def _weights(settings: Settings, model: str) -> Path:
         return engine.inspect(model).weights_path
 
 
-def _load(path: Path, settings: Settings, work: Workload, progress: Progress) -> "BatchDecoder":
+def _load(path: Path, settings: Settings, work: Workload) -> "BatchDecoder":
     from rase_models.loading import load_decoder
 
-    return load_decoder(
-        path, _device(settings), settings.threads, context_length=work.context_length, progress=progress
-    )
+    stop = Event()
+    with Progress(stop) as progress, interruptible(stop):
+        return load_decoder(
+            path, _device(settings), settings.threads, context_length=work.context_length, progress=progress
+        )
 
 
 def _device(settings: Settings) -> str:

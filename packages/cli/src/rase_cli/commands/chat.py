@@ -1,11 +1,13 @@
 """`rase chat`"""
 
+from threading import Event
 from typing import TYPE_CHECKING
 
 import click
 
 from rase_cli.conversation import Conversation, talk
 from rase_cli.failures import INTERRUPTED
+from rase_cli.interrupts import interruptible
 from rase_cli.model_choice import default_model, split_arguments
 from rase_cli.prompts import read_prompt
 from rase_cli.sampling_options import build_config, sampling_options
@@ -47,13 +49,15 @@ def chat(
     rase chat my-model --system "Answer in one word." "The capital of Norway?"
     rase chat my-model < question.txt
     """
-    with open_engine(settings) as engine:
+    stop = Event()
+    with open_engine(settings, stop=stop) as engine:
         known = [manifest.id for manifest in engine.list_models()]
         model_id, prompt = split_arguments(first, second, model_id, known)
         prompt = read_prompt(prompt)
         model_id = model_id or default_model(engine)
         config = build_config(engine, model_id, sampling)
-        engine.load(model_id)
+        with interruptible(stop):
+            engine.load(model_id)
         converse(Conversation(engine, model_id, config, system, stats), prompt)
 
 

@@ -2,12 +2,13 @@
 
 import sys
 from pathlib import Path
+from threading import Event
 
 import click
 
 from rase_cli.conversation import describe_end
 from rase_cli.failures import INTERRUPTED
-from rase_cli.interrupts import stop_on_interrupt
+from rase_cli.interrupts import interruptible, stop_on_interrupt
 from rase_cli.output import answer
 from rase_cli.prompts import read_prompt
 from rase_cli.sampling_options import build_config, sampling_options
@@ -40,10 +41,12 @@ def generate(
     text = read_prompt(prompt, prompt_file)
     if text is None:
         raise click.UsageError("no prompt: give PROMPT, --prompt-file, or pipe it in")
-    with open_engine(settings) as engine:
+    stop = Event()
+    with open_engine(settings, stop=stop) as engine:
         config = build_config(engine, model_id, sampling)
-        engine.load(model_id)
-        with stop_on_interrupt() as stop:
+        with interruptible(stop):
+            engine.load(model_id)
+        with stop_on_interrupt(stop):
             generation = engine.generate(model_id, text, config, on_text=answer, cancelled=stop.is_set)
     if is_terminal(sys.stdout):
         answer("\n")

@@ -52,7 +52,7 @@ def serve(settings: Settings, host: str, port: int, context_length: int | None) 
             raise ServerNotInstalled(package)
     from rase_api import serve as run
 
-    with open_engine(settings, context_length) as engine:
+    with open_engine(settings, context_length=context_length) as engine:
         run(engine, host, port, on_ready=lambda url: _announce(engine, url))
 
 
