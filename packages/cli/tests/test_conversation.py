@@ -3,9 +3,11 @@
 import os
 import re
 import select
+import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from types import TracebackType
 from typing import Self
 
@@ -15,15 +17,20 @@ pty = pytest.importorskip("pty", reason="needs pseudo-terminals")
 
 PROMPT = "> "
 
+Run = Callable[..., subprocess.CompletedProcess[str]]
+
+PROGRAM = "from rase_cli.main import main; main()"
+HIDE_DEMO = f"from rase_cli import demo; demo.DEMO_PACKAGE = 'no_such_package_here'; {PROGRAM}"
+
 
 class Terminal:
     """A program on a pseudo-terminal: what it wrote, and a keyboard."""
 
-    def __init__(self, arguments: list[str], environment: dict[str, str]) -> None:
+    def __init__(self, arguments: list[str], environment: dict[str, str], program: str = PROGRAM) -> None:
         self.screen = ""
         self.child, self.descriptor = pty.fork()
         if self.child == 0:
-            os.execve(sys.executable, [sys.executable, "-m", "rase_cli", *arguments], environment)
+            os.execve(sys.executable, [sys.executable, "-c", program, *arguments], environment)
 
     def __enter__(self) -> Self:
         return self
@@ -110,3 +117,28 @@ def test_the_end_of_input_leaves_and_an_interrupt_at_the_prompt_does_not(
     screen.wait_for(PROMPT)
     screen.type("\x04")
     assert screen.exit_code() == 0
+
+
+def test_a_prompt_that_does_not_fit_leaves_the_conversation_going(
+    terminal: Callable[..., Terminal], rase: Run, smollm2_path: Path
+) -> None:
+    done = rase("model", "import", str(smollm2_path), "--id", "short", "--context-length", "64")
+    assert done.returncode == 0, done.stderr
+    screen = terminal("chat", "short", "--max-tokens", "2", "--stats")
+    screen.wait_for(PROMPT)
+    screen.type("no " * 100 + "\n")
+    screen.wait_for("maximum context length is 64")
+    screen.wait_for(PROMPT)
+    screen.type("Hi\n")
+    screen.wait_for("answer 2 tokens")
+    screen.wait_for(PROMPT)
+    screen.type("/exit\n")
+    assert screen.exit_code() == 0
+
+
+def test_without_a_demo_model_a_person_is_asked_and_may_say_no(home: dict[str, str]) -> None:
+    with Terminal(["chat"], home | {"TERM": "dumb"}, HIDE_DEMO) as screen:
+        screen.wait_for(r"\[y/N\]: ")
+        screen.type("n\n")
+        screen.wait_for("rase model pull --repo")
+        assert screen.exit_code() == 1

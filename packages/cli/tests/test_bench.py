@@ -1,0 +1,71 @@
+"""`rase bench`"""
+
+import json
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from rase_cli.measure import Workload, measure
+from rase_cli.process import peak_memory_mb, process_age
+from rase_models.engine import Engine
+
+Run = Callable[..., subprocess.CompletedProcess[str]]
+
+SMALL = ("--prompt-tokens", "8", "--gen-tokens", "4", "--repeat", "1")
+
+
+def test_one_json_object_has_all_figures(rase_process: Run, smollm2_path: Path) -> None:
+    done = rase_process("bench", str(smollm2_path), *SMALL, "--threads", "2", "--json")
+    assert done.returncode == 0, done.stderr
+    [line] = done.stdout.splitlines()
+    figures = json.loads(line)
+    assert list(figures) == [
+        "prefill_tok_s",
+        "decode_tok_s",
+        "load_s",
+        "first_token_s",
+        "peak_rss_mb",
+        "backend",
+        "threads",
+    ]
+    assert (figures["backend"], figures["threads"]) == ("cpu", 2)
+    assert figures["prefill_tok_s"] > 0
+    assert figures["decode_tok_s"] > 0
+    assert 0 < figures["load_s"] < figures["first_token_s"] < 120
+    assert 50 < figures["peak_rss_mb"] < 4000
+
+
+def test_a_registered_model_is_measured_with_tokens_in_the_cache(rase: Run, smol: str) -> None:
+    done = rase("bench", smol, "--prompt-tokens", "0", "--gen-tokens", "2", "--depth", "20", "--repeat", "1")
+    assert done.returncode == 0, done.stderr
+    figures = dict(line.split("\t") for line in done.stdout.splitlines())
+    assert "prefill_tok_s" not in figures
+    assert float(figures["decode_tok_s"]) > 0
+
+
+def test_more_tokens_than_the_context_are_refused(rase: Run, smol: str) -> None:
+    done = rase("bench", smol, "--depth", "100000")
+    assert done.returncode == 2
+    assert "8192" in done.stderr
+
+
+@pytest.mark.usefixtures("smol")
+def test_an_unknown_model_is_named(rase: Run) -> None:
+    done = rase("bench", "nobody")
+    assert done.returncode == 3
+    assert "registered: smol" in done.stderr
+
+
+def test_every_round_starts_with_an_empty_cache(smol_manifest: Path) -> None:
+    with Engine(smol_manifest.parent.parent) as engine:
+        decoder = engine.load("smol").decoder
+        measure(lambda: decoder, Workload(70, 2, depth=3, repeats=2))
+        assert decoder.blocks_used == 0
+
+
+def test_the_system_tells_age_and_memory() -> None:
+    first = process_age()
+    assert 0 <= first <= process_age() < 100_000
+    memory = peak_memory_mb()
+    assert memory is None or memory > 10

@@ -1,0 +1,38 @@
+"""The first model: found, or offered."""
+
+from pathlib import Path
+
+import pytest
+from rase_cli import demo
+from rase_cli.demo import DEMO_DEFAULTS, DEMO_ID, FIRST_MODEL, NoModelRegistered, find_demo_weights
+from rase_models.engine import Engine
+
+
+def test_the_demo_model_is_found_without_importing_its_package(smollm2_path: Path) -> None:
+    import sys
+
+    assert find_demo_weights() == smollm2_path
+    assert demo.DEMO_PACKAGE not in sys.modules
+
+
+def test_a_package_without_weights_is_no_demo_model(monkeypatch: pytest.MonkeyPatch) -> None:
+    for package in ("json", "no_such_package_here"):
+        monkeypatch.setattr(demo, "DEMO_PACKAGE", package)
+        assert find_demo_weights() is None
+
+
+def test_the_demo_model_is_registered_with_settings_that_suit_it(tmp_path: Path, smollm2_path: Path) -> None:
+    with Engine(tmp_path) as engine:
+        assert demo.register_first_model(engine) == DEMO_ID
+        manifest = engine.inspect(DEMO_ID)
+        assert manifest.weights_path == smollm2_path
+        assert dict(manifest.defaults) == dict(DEMO_DEFAULTS)
+        rendered = engine.render(DEMO_ID, [{"role": "user", "content": "Hi"}])
+        assert rendered == "<|im_start|>user\nHi<|im_end|>\n<|im_start|>assistant\n"
+
+
+def test_nobody_is_asked_without_a_terminal(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(demo, "DEMO_PACKAGE", "no_such_package_here")
+    with Engine(tmp_path) as engine, pytest.raises(NoModelRegistered) as caught:
+        demo.register_first_model(engine)
+    assert FIRST_MODEL.command in str(caught.value.advice)
