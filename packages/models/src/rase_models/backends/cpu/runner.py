@@ -63,6 +63,7 @@ class CpuRunner:
             size = -(-(nbytes + shapes.GROUP_LINE) // 4096) * 4096
             team.set(base, int(self._arena.take(threads * size).ctypes.data))
             team.set(stride, size)
+        self._alone = (False, False)
         self._rows = self._arena.take(4 * 4 * MAX_ROWS).view(np.int32).reshape(4, MAX_ROWS)
         for offset, row in zip(
             (abi.SEQUENCES, abi.POSITIONS, abi.TOKENS, abi.OUTPUT_INDICES), self._rows, strict=True
@@ -99,6 +100,11 @@ class CpuRunner:
 
     def _describe(self, rows: Rows, count: int, outputs: int) -> None:
         """Copy a run's description to where the kernels look for it."""
+        team = self._team
+        alone = (count == 1, outputs == 1)
+        if alone != self._alone:  # a straggler decides by the row counts whether an op is its own to do
+            team.settle()
+            self._alone = alone
         described = self._rows
         described[0, :count] = rows.sequences
         described[1, :count] = rows.positions
@@ -108,7 +114,6 @@ class CpuRunner:
         if tables.size > self._block_tables.size:
             self._make_block_tables(2 * tables.size)
         self._block_tables[: tables.size] = tables.reshape(-1)
-        team = self._team
         team.set(abi.BLOCK_TABLE_STRIDE, 4 * tables.shape[1])
         team.set(abi.ROWS, count)
         team.set(abi.OUTPUTS, outputs)
