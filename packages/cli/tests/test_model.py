@@ -181,3 +181,21 @@ def test_a_full_disk_behind_standard_output_is_an_error(rase: Run, smol: str, ho
             check=False,
         )
     assert fail(done, 1) == "Error: [Errno 28] No space left on device\n"
+
+
+def test_a_terminal_without_unicode_gets_question_marks(
+    rase_process: Run, smollm2_path: Path, tmp_path: Path
+) -> None:
+    link = tmp_path / "mödel ☃.gguf"
+    link.symlink_to(smollm2_path)
+    succeed(rase_process("model", "import", str(link), "--id", "x"))
+    listed = succeed(rase_process("model", "list", PYTHONIOENCODING="ascii"))
+    assert listed.endswith("m?del ?.gguf\n")
+
+
+def test_metadata_cannot_drive_the_terminal(rase: Run, smol: str, home: dict[str, str]) -> None:
+    manifest = Path(home["RASE_STORE"]) / "manifests" / "smol.toml"
+    text = manifest.read_text(encoding="utf-8").replace('"chatml"', '"\\u001b[2J\\nchatml"')
+    manifest.write_text(text, encoding="utf-8")
+    shown = succeed(rase("model", "inspect", smol))
+    assert "chat_template\t␛[2J␊chatml\n" in shown

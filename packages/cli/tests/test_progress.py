@@ -49,7 +49,7 @@ def test_slow_work_is_one_line_in_a_pipe(capsys: pytest.CaptureFixture[str]) -> 
             progress(event(done))
         progress(event(1, None, ProgressPhase.COMPILE))
     assert capsys.readouterr().err == (
-        "hashing some.gguf ...\ncompiling kernels, once for this machine some.gguf ...\n"
+        "hashing some.gguf ...\ncompiling kernels, once for this machine ...\n"
     )
 
 

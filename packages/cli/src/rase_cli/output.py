@@ -20,7 +20,8 @@ def answer(text: str) -> None:
 def note(text: str, colour: str | None = "bright_black") -> None:
     """Write a line about the work, not part of any answer, to stderr."""
     shown = visible(text)
-    click.echo(click.style(shown, fg=colour) if is_coloured(sys.stderr) else shown, err=True)
+    is_styled = colour is not None and is_coloured(sys.stderr)
+    click.echo(click.style(shown, fg=colour) if is_styled else shown, err=True)
 
 
 def warn(text: str) -> None:

@@ -14,10 +14,10 @@ if TYPE_CHECKING:
     from rich.progress import Progress as Bars
     from rich.progress import TaskID
 
-VERBS = {
-    "hash": "hashing",
-    "download": "downloading",
-    "load": "loading",
+TITLES = {
+    "hash": "hashing {file}",
+    "download": "downloading {file}",
+    "load": "loading {file}",
     "compile": "compiling kernels, once for this machine",
 }
 
@@ -101,7 +101,7 @@ def _name(event: "ProgressEvent") -> str:
 
 def _title(step: Step) -> str:
     phase, file = step
-    return f"{VERBS.get(phase, phase)} {file}".rstrip()
+    return TITLES.get(phase, f"{phase} {{file}}").format(file=file)
 
 
 def _make_bars() -> "Bars":

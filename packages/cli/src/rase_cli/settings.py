@@ -92,8 +92,10 @@ def open_engine(
     """
     from rase_models.engine import Engine
 
+    from rase_cli.logs import show_logs
     from rase_cli.progress import Progress
 
+    show_logs()
     with Progress(stop) as progress:
         engine = Engine(
             settings.store,

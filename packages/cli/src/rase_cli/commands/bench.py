@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from rase_cli.interrupts import interruptible
+from rase_cli.logs import show_logs
 from rase_cli.measure import Workload, measure
 from rase_cli.output import emit_fields, emit_json
 from rase_cli.progress import Progress
@@ -64,6 +65,7 @@ def _weights(settings: Settings, model: str) -> Path:
 def _load(path: Path, settings: Settings, work: Workload) -> "BatchDecoder":
     from rase_models.loading import load_decoder
 
+    show_logs()
     stop = Event()
     with Progress(stop) as progress, interruptible(stop):
         return load_decoder(
