@@ -1,0 +1,132 @@
+"""When memory is short, who came last waits, and nobody fails or gets another answer."""
+
+import pytest
+from rase_core.decoder import Batch
+from rase_core.errors import BackendFailure, ContextOverflow
+from rase_core.generation import generate
+from rase_core.sampling import GenerationConfig
+from rase_core.scheduler import GenerationRequest, SchedulerLimits
+from rase_core.scheduler.testing import StepwiseScheduler, Submitted
+from rase_core.testing import HistoryDecoder
+
+CONTEXT = 64
+SEEDED = GenerationConfig(temperature=1, top_k=0, top_p=1, min_p=0, max_tokens=40, seed=5)
+
+
+def small(kv_capacity: int = CONTEXT) -> StepwiseScheduler:
+    return StepwiseScheduler(HistoryDecoder(context_length=CONTEXT, kv_capacity=kv_capacity))
+
+
+def ask(scheduler: StepwiseScheduler, number: int, n: int = 1) -> Submitted:
+    return scheduler.submit(GenerationRequest([number, 1, 2, 3, 4], SEEDED, n=n))
+
+
+def alone(number: int, choice: int = 0) -> tuple[int, ...]:
+    decoder = HistoryDecoder(context_length=CONTEXT)
+    return generate(decoder, [number, 1, 2, 3, 4], SEEDED, choice=choice).tokens
+
+
+def test_running_requests_are_preempted_and_computed_again() -> None:
+    scheduler = small(2 * CONTEXT)
+    asked = [ask(scheduler, number) for number in range(6)]
+    scheduler.run()
+    assert [submitted.ended[0].tokens for submitted in asked] == [alone(number) for number in range(6)]
+    assert scheduler.snapshot.totals.preemptions > 0
+
+
+def test_the_youngest_waits_and_the_oldest_never_does() -> None:
+    scheduler = small()
+    asked = [ask(scheduler, number) for number in range(4)]
+    scheduler.run()
+    oldest = asked[0].times()
+    ends = [submitted.times()[-1] for submitted in asked]
+    assert oldest == sorted(oldest) and ends == sorted(ends)
+
+
+def test_a_preempted_stream_repeats_nothing() -> None:
+    scheduler = small()
+    asked = [ask(scheduler, number) for number in range(3)]
+    scheduler.run()
+    assert scheduler.snapshot.totals.preemptions > 0
+    for number, submitted in enumerate(asked):
+        assert submitted.tokens() == alone(number)
+
+
+def test_choices_are_preempted_one_by_one() -> None:
+    scheduler = small()
+    submitted = ask(scheduler, 1, n=5)
+    scheduler.run()
+    assert [submitted.ended[choice].tokens for choice in range(5)] == [alone(1, i) for i in range(5)]
+    assert scheduler.snapshot.totals.preemptions > 0
+
+
+def test_nobody_is_let_in_who_would_be_sent_back_at_once() -> None:
+    scheduler = small(2 * CONTEXT)
+    for number in range(12):
+        ask(scheduler, number)
+    scheduler.run()
+    totals = scheduler.snapshot.totals
+    assert totals.preemptions < 12 * 3
+
+
+def test_a_preempted_request_can_be_cancelled() -> None:
+    scheduler = small()
+    asked = [ask(scheduler, number) for number in range(3)]
+    while not scheduler.snapshot.preempted:
+        scheduler.step()
+    waiting = next(submitted for submitted in reversed(asked) if submitted.tokens())
+    waiting.cancel()
+    scheduler.step()
+    assert waiting.is_done and waiting.ended[0].stop_reason == "cancelled"
+    assert waiting.ended[0].tokens == waiting.tokens()
+    scheduler.run()
+
+
+def test_a_prompt_that_can_never_fit_is_refused_with_numbers() -> None:
+    with pytest.raises(ContextOverflow) as caught:
+        small().submit(GenerationRequest([1] * (CONTEXT + 1), SEEDED))
+    assert (caught.value.tokens, caught.value.limit) == (CONTEXT + 1, CONTEXT)
+
+
+def test_a_decoder_that_has_less_room_than_it_says_fails_the_request_and_not_the_scheduler() -> None:
+    decoder = HistoryDecoder(context_length=CONTEXT, kv_capacity=16)
+    scheduler = StepwiseScheduler(decoder)
+    submitted = ask(scheduler, 1)
+    scheduler.run()
+    assert isinstance(submitted.error, BackendFailure)
+    short = scheduler.submit(GenerationRequest([1, 2], GenerationConfig(max_tokens=2)))
+    scheduler.run()
+    assert len(short.ended[0].tokens) == 2
+
+
+def test_a_failing_step_fails_what_was_in_it_and_no_more() -> None:
+    failures = iter([None, None, BackendFailure("the device is gone")])
+
+    def fail(batch: Batch) -> None:
+        error = next(failures, None)
+        if error is not None:
+            raise error
+
+    decoder = HistoryDecoder(context_length=CONTEXT, on_forward=fail)
+    scheduler = StepwiseScheduler(decoder, SchedulerLimits(running=2))
+    asked = [ask(scheduler, number) for number in range(4)]
+    scheduler.run()
+    assert [str(submitted.error) for submitted in asked[:2]] == ["the device is gone"] * 2
+    assert [submitted.ended[0].tokens for submitted in asked[2:]] == [alone(2), alone(3)]
+    assert scheduler.snapshot.totals.failed == {"BackendFailure": 2}
+    scheduler.close()
+    assert decoder.open_sequences == 0
+
+
+def test_logits_that_are_not_finite_fail_their_own_request() -> None:
+    decoder = HistoryDecoder(context_length=CONTEXT, poison=9)
+    scheduler = StepwiseScheduler(decoder)
+    healthy = GenerationConfig(max_tokens=30, bad_words=((9,),))
+    good = scheduler.submit(GenerationRequest([1, 2, 3], healthy))
+    bad = scheduler.submit(GenerationRequest([3, 9], SEEDED, n=3))
+    greedy = scheduler.submit(GenerationRequest([4, 9], GenerationConfig(temperature=0)))
+    scheduler.run()
+    assert good.ended[0].tokens == generate(HistoryDecoder(), [1, 2, 3], healthy).tokens
+    for failed in (bad, greedy):
+        assert "not finite" in str(failed.error) and not failed.ended
+    assert scheduler.snapshot.totals.failed == {"InvalidLogits": 2}

@@ -1,0 +1,306 @@
+"""Requests from any thread: what they hear, and how they end."""
+
+import threading
+from collections.abc import Iterator
+from itertools import count
+from typing import Any
+
+import pytest
+from rase_core.answer import StopReason
+from rase_core.decoder import Batch
+from rase_core.errors import (
+    BackendFailure,
+    ContextOverflow,
+    InvalidGenerationConfig,
+    QueueFull,
+    RequestTimeout,
+    ShuttingDown,
+)
+from rase_core.generation import generate
+from rase_core.sampling import GenerationConfig
+from rase_core.scheduler import (
+    Ended,
+    Event,
+    Failed,
+    GenerationRequest,
+    Handle,
+    Piece,
+    Scheduler,
+    SchedulerLimits,
+)
+from rase_core.testing import HistoryDecoder, ScriptedDetokenizer
+
+PROMPT = [1, 2, 3, 4, 5]
+LONG = GenerationConfig(temperature=0, max_tokens=100)
+SHORT = GenerationConfig(temperature=0, max_tokens=3)
+
+
+def letters() -> ScriptedDetokenizer:
+    return ScriptedDetokenizer({token: bytes([ord("A") + token]) for token in range(32)})
+
+
+class Gate:
+    """Holds the decoder's steps until it is told to let them go."""
+
+    def __init__(self) -> None:
+        self.is_reached = threading.Event()
+        self._open = threading.Event()
+
+    def __call__(self, batch: Batch) -> None:
+        self.is_reached.set()
+        assert self._open.wait(10)
+
+    def open(self) -> None:
+        self._open.set()
+
+
+@pytest.fixture
+def decoder() -> HistoryDecoder:
+    return HistoryDecoder()
+
+
+@pytest.fixture
+def scheduler(decoder: HistoryDecoder) -> Iterator[Scheduler]:
+    with Scheduler(decoder, SchedulerLimits(waiting=2, running=4)) as scheduler:
+        yield scheduler
+    assert decoder.open_sequences == 0
+
+
+def hold(decoder: HistoryDecoder, scheduler: Scheduler) -> tuple[Gate, Handle]:
+    """Let a request run into a closed gate."""
+    gate = decoder.on_forward = Gate()
+    handle = scheduler.submit(GenerationRequest(PROMPT, LONG))
+    assert gate.is_reached.wait(10)
+    return gate, handle
+
+
+def test_iterating_gives_the_pieces_and_then_the_answer(scheduler: Scheduler) -> None:
+    handle = scheduler.submit(GenerationRequest(PROMPT, SHORT, letters))
+    *pieces, end = list(handle)
+    assert isinstance(end, Ended)
+    expected = generate(HistoryDecoder(), PROMPT, SHORT, detokenizer=letters())
+    assert (end.generation.tokens, end.generation.text) == (expected.tokens, expected.text)
+    assert tuple(piece.token for piece in pieces if isinstance(piece, Piece)) == expected.tokens
+    assert handle.result() == (end.generation,)
+    assert handle.is_done and list(handle) == []
+
+
+def test_held_back_text_comes_last(scheduler: Scheduler) -> None:
+    expected = generate(HistoryDecoder(), PROMPT, SHORT, detokenizer=letters())
+    config = GenerationConfig(temperature=0, max_tokens=3, stop=(expected.text[-1] + "?",))
+    *_, last, _ = list(scheduler.submit(GenerationRequest(PROMPT, config, letters)))
+    assert last == Piece(0, None, expected.text[-1])
+
+
+def test_a_callback_hears_all_of_it_in_order(scheduler: Scheduler) -> None:
+    events: list[Event] = []
+    handle = scheduler.submit(GenerationRequest(PROMPT, SHORT, n=2), events.append)
+    generations = handle.result(10)
+    for choice in range(2):
+        own = [event for event in events if not isinstance(event, Failed) and event.choice == choice]
+        assert [type(event) for event in own] == [Piece, Piece, Piece, Ended]
+        assert own[-1] == Ended(choice, generations[choice])
+    assert list(handle) == []
+
+
+def test_times_and_counts_are_told(scheduler: Scheduler) -> None:
+    generation = scheduler.submit(GenerationRequest(PROMPT, SHORT)).result(10)[0]
+    assert min(generation.queued_seconds, generation.prefill_seconds, generation.decode_seconds) >= 0
+    scheduler.close()
+    snapshot = scheduler.snapshot()
+    assert (snapshot.waiting, snapshot.prefilling, snapshot.decoding, snapshot.kv_used) == (0, 0, 0, 0)
+    totals = snapshot.totals
+    assert (totals.requests, totals.prompt_tokens, totals.generated_tokens) == (1, 5, 3)
+    assert (totals.ended, totals.batch_sizes, totals.steps) == ({"max_tokens": 1}, {1: 3}, 3)
+    assert totals.step_seconds >= totals.decoder_seconds > 0
+
+
+def test_false_from_the_callback_ends_the_request(scheduler: Scheduler) -> None:
+    events: list[Event] = []
+
+    def refuse_second(event: Event) -> bool:
+        events.append(event)
+        return len(events) < 2
+
+    handle = scheduler.submit(GenerationRequest(PROMPT, LONG, letters), refuse_second)
+    generation = handle.result(10)[0]
+    assert generation.stop_reason is StopReason.CANCELLED
+    assert [type(event) for event in events] == [Piece, Piece, Ended]
+    assert len(generation.tokens) == len(generation.text) == 2
+
+
+def test_a_callback_that_raises_fails_its_own_request_alone(scheduler: Scheduler) -> None:
+    def leave(event: Event) -> None:
+        raise RuntimeError("the loop is closed")
+
+    other = scheduler.submit(GenerationRequest(PROMPT, LONG))
+    handle = scheduler.submit(GenerationRequest([1, 2], LONG, n=2), leave)
+    with pytest.raises(RuntimeError, match="the loop is closed"):
+        handle.result(10)
+    assert len(other.result(10)[0].tokens) == 100
+    scheduler.close()
+    assert scheduler.snapshot().totals.failed == {"RuntimeError": 1}
+
+
+class Broken:
+    def push(self, token: int) -> bytes:
+        raise KeyError(token)
+
+
+def test_a_detokenizer_that_raises_fails_its_own_request_alone(scheduler: Scheduler) -> None:
+    other = scheduler.submit(GenerationRequest(PROMPT, LONG))
+    with pytest.raises(KeyError):
+        list(scheduler.submit(GenerationRequest([1, 2], LONG, Broken)))
+    assert len(other.result(10)[0].tokens) == 100
+
+
+def test_cancelling_ends_a_running_request_within_a_step(
+    decoder: HistoryDecoder, scheduler: Scheduler
+) -> None:
+    gate, handle = hold(decoder, scheduler)
+    handle.cancel()
+    gate.open()
+    generation = handle.result(10)[0]
+    assert (generation.stop_reason, generation.tokens) == (StopReason.CANCELLED, ())
+
+
+def test_cancelling_ends_a_waiting_request(decoder: HistoryDecoder, scheduler: Scheduler) -> None:
+    gate, running = hold(decoder, scheduler)
+    waiting = scheduler.submit(GenerationRequest(PROMPT, LONG, n=2))
+    waiting.cancel()
+    gate.open()
+    assert [generation.tokens for generation in waiting.result(10)] == [(), ()]
+    assert waiting.result()[0].prefill_seconds == 0
+    assert len(running.result(10)[0].tokens) == 100
+
+
+def test_a_full_queue_is_told_with_its_limit(decoder: HistoryDecoder, scheduler: Scheduler) -> None:
+    gate, _ = hold(decoder, scheduler)
+    handles = [scheduler.submit(GenerationRequest(PROMPT, SHORT)) for _ in range(2)]
+    assert scheduler.snapshot().waiting == 2
+    with pytest.raises(QueueFull, match="2 requests are waiting") as caught:
+        scheduler.submit(GenerationRequest(PROMPT, SHORT))
+    assert caught.value.limit == 2
+    gate.open()
+    assert all(handle.result(10) for handle in handles)
+
+
+def test_a_request_that_takes_too_long_fails(decoder: HistoryDecoder) -> None:
+    clock = count(step=0.01)
+    with Scheduler(decoder, clock=lambda: next(clock)) as scheduler:
+        handle = scheduler.submit(GenerationRequest(PROMPT, LONG, timeout=0.5))
+        with pytest.raises(RequestTimeout, match=r"within 0\.5 seconds"):
+            list(handle)
+        assert len(scheduler.submit(GenerationRequest(PROMPT, SHORT, timeout=9)).result(10)) == 1
+    assert decoder.open_sequences == 0
+
+
+def test_waiting_for_a_result_can_be_given_up(decoder: HistoryDecoder, scheduler: Scheduler) -> None:
+    gate, handle = hold(decoder, scheduler)
+    with pytest.raises(TimeoutError, match=r"0\.01 seconds"):
+        handle.result(0.01)
+    assert not handle.is_done
+    gate.open()
+    assert len(handle.result(10)[0].tokens) == 100
+
+
+def test_closing_lets_requests_finish_in_the_time_of_grace(decoder: HistoryDecoder) -> None:
+    scheduler = Scheduler(decoder, SchedulerLimits(running=1))
+    handles = [scheduler.submit(GenerationRequest(PROMPT, SHORT)) for _ in range(3)]
+    scheduler.close(grace=10)
+    assert all(len(handle.result()[0].tokens) == 3 for handle in handles)
+    assert decoder.open_sequences == 0
+
+
+def test_closing_without_grace_fails_what_is_not_finished(decoder: HistoryDecoder) -> None:
+    scheduler = Scheduler(decoder, SchedulerLimits(running=1))
+    gate, running = hold(decoder, scheduler)
+    waiting = scheduler.submit(GenerationRequest(PROMPT, SHORT))
+    closing = threading.Thread(target=scheduler.close)
+    closing.start()
+    while not scheduler._is_aborted:
+        closing.join(0.001)
+    gate.open()
+    closing.join(10)
+    for handle in (running, waiting):
+        with pytest.raises(ShuttingDown):
+            handle.result(0)
+    assert decoder.open_sequences == 0 and not scheduler._thread.is_alive()
+
+
+def test_a_closed_scheduler_takes_nothing(scheduler: Scheduler) -> None:
+    scheduler.close()
+    scheduler.close()
+    with pytest.raises(ShuttingDown, match="shutting down"):
+        scheduler.submit(GenerationRequest(PROMPT, SHORT))
+
+
+def test_a_fault_of_the_decoder_s_code_leaves_nobody_waiting(decoder: HistoryDecoder) -> None:
+    def fail(batch: Batch) -> None:
+        raise ZeroDivisionError("a bug")
+
+    decoder.on_forward = fail
+    scheduler = Scheduler(decoder)
+    with pytest.raises(BackendFailure, match="a bug"):
+        scheduler.submit(GenerationRequest(PROMPT, SHORT)).result(10)
+    scheduler._thread.join(10)
+    with pytest.raises(BackendFailure, match="has stopped") as caught:
+        scheduler.submit(GenerationRequest(PROMPT, SHORT))
+    assert isinstance(caught.value.__cause__, ZeroDivisionError)
+    scheduler.close()
+
+
+@pytest.mark.parametrize(
+    ("changes", "parameter"),
+    [
+        ({"prompt": []}, "prompt"),
+        ({"prompt": [99]}, "prompt"),
+        ({"n": 0}, "n"),
+        ({"n": 5}, "n"),
+        ({"timeout": 0}, "timeout"),
+        ({"timeout": float("nan")}, "timeout"),
+        ({"choice": -1}, "choice"),
+        ({"choice": 2**64 - 1, "n": 2}, "choice"),
+        ({"config": GenerationConfig(stop=("x",))}, "stop"),
+    ],
+)
+def test_a_request_that_makes_no_sense_is_refused_at_once(
+    scheduler: Scheduler, changes: dict[str, Any], parameter: str
+) -> None:
+    with pytest.raises(InvalidGenerationConfig) as caught:
+        scheduler.submit(GenerationRequest(**{"prompt": PROMPT, "config": SHORT, **changes}))
+    assert caught.value.parameter == parameter
+
+
+def test_a_prompt_longer_than_the_context_is_refused_at_once(scheduler: Scheduler) -> None:
+    with pytest.raises(ContextOverflow, match=r"129 tokens.* 128 tokens"):
+        scheduler.submit(GenerationRequest([1] * 129, SHORT))
+
+
+@pytest.mark.parametrize(
+    ("prompt", "config", "reason"),
+    [
+        (PROMPT, GenerationConfig(max_tokens=0), StopReason.MAX_TOKENS),
+        ([1] * 128, SHORT, StopReason.CONTEXT_FULL),
+    ],
+)
+def test_an_answer_without_room_is_empty_and_computes_nothing(
+    decoder: HistoryDecoder,
+    scheduler: Scheduler,
+    prompt: list[int],
+    config: GenerationConfig,
+    reason: StopReason,
+) -> None:
+    decoder.on_forward = Gate()
+    generation = scheduler.submit(GenerationRequest(prompt, config)).result(10)[0]
+    assert (generation.tokens, generation.stop_reason) == ((), reason)
+
+
+def test_every_sampler_has_its_say_beside_greedy_ones(decoder: HistoryDecoder, scheduler: Scheduler) -> None:
+    seeded = GenerationConfig(max_tokens=20, seed=3, top_p=0.9)
+    penalised = GenerationConfig(temperature=0, max_tokens=20, presence_penalty=1.5)
+    gate, _ = hold(decoder, scheduler)
+    handles = [scheduler.submit(GenerationRequest(PROMPT, config)) for config in (seeded, penalised)]
+    gate.open()
+    for handle, config in zip(handles, (seeded, penalised), strict=True):
+        assert handle.result(10)[0].tokens == generate(HistoryDecoder(), PROMPT, config).tokens
