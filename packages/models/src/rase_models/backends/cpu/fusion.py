@@ -18,15 +18,15 @@ from rase_models.backends.cpu.steps import (
 )
 from rase_models.program import Add, Attention, GatedActivation, Linear, Op, RmsNorm, Rotate
 
-SameFormat = Callable[[str, str], bool]
-"""Whether two tensors have the same type, so that one kernel can multiply by both."""
+CanBeGated = Callable[[str, str], bool]
+"""Whether one kernel can multiply by two tensors, gate and up, and activate."""
 
 
-def fuse(ops: Sequence[Op], same_format: SameFormat) -> tuple[Step, ...]:
+def fuse(ops: Sequence[Op], can_be_gated: CanBeGated) -> tuple[Step, ...]:
     """Return the steps of a Program."""
     steps: list[Step] = list(ops)
     _fuse_attention(steps)
-    _fuse_gates(steps, same_format)
+    _fuse_gates(steps, can_be_gated)
     _fuse_additions(steps)
     return tuple(steps)
 
@@ -47,55 +47,76 @@ def _is_plain(step: Step) -> bool:
 
 def _fuse_additions(steps: list[Step]) -> None:
     """Add the result of a linear or of a norm to the residual where it is made."""
-    for index in range(len(steps) - 1, 0, -1):
-        add, maker = steps[index], steps[index - 1]
-        if not isinstance(add, Add) or add.out not in (add.x, add.y) or add.x == add.y:
-            continue
-        update = add.y if add.out == add.x else add.x
-        if written(maker) != update or is_read_later(steps, index + 1, update):
-            continue
-        if isinstance(maker, Linear) and _is_plain(maker):
-            steps[index - 1 : index + 1] = [AddLinear(add.out, maker.x, maker.weight, maker.bias)]
-        elif isinstance(maker, RmsNorm) and maker.heads == 1:
-            steps[index - 1 : index + 1] = [NormAdd(add.out, maker.x, maker.weight, maker.eps)]
+    for add in [step for step in steps if isinstance(step, Add)]:
+        index = _place(steps, add)
+        fused = _added(steps, index, add) if index > 0 else None
+        if fused is not None:
+            steps[index - 1 : index + 1] = [fused]
 
 
-def _fuse_gates(steps: list[Step], same_format: SameFormat) -> None:
+def _place(steps: Sequence[Step], wanted: Step) -> int:
+    return next(index for index, step in enumerate(steps) if step is wanted)
+
+
+def _added(steps: Sequence[Step], index: int, add: Add) -> Step | None:
+    """Return the step that replaces an addition and the step before it, if there is one."""
+    maker = steps[index - 1]
+    if add.out not in (add.x, add.y) or add.x == add.y:
+        return None
+    update = add.y if add.out == add.x else add.x
+    if written(maker) != update or is_read_later(steps, index + 1, update):
+        return None
+    if add.out in reads(maker):  # other threads still read what would be overwritten
+        return None
+    if isinstance(maker, Linear) and _is_plain(maker):
+        return AddLinear(add.out, maker.x, maker.weight, maker.bias)
+    if isinstance(maker, RmsNorm) and maker.heads == 1:
+        return NormAdd(add.out, maker.x, maker.weight, maker.eps)
+    return None
+
+
+def _fuse_gates(steps: list[Step], can_be_gated: CanBeGated) -> None:
     """Multiply by gate and up together and activate at once."""
-    for index in range(len(steps) - 1, 1, -1):
-        gated, up, gate = steps[index], steps[index - 1], steps[index - 2]
-        if (
-            not isinstance(gated, GatedActivation)
-            or not isinstance(gate, Linear)
-            or not isinstance(up, Linear)
-        ):
-            continue
-        if (gate.out, up.out) != (gated.gate, gated.up) or gate.x != up.x or gate.out in (gate.x, up.out):
-            continue
-        if gate.bias or up.bias or not (_is_plain(gate) and _is_plain(up)):
-            continue
-        read_again = any(
-            buffer != gated.out and is_read_later(steps, index + 1, buffer) for buffer in (gate.out, up.out)
-        )
-        if same_format(gate.weight, up.weight) and not read_again:
-            fused = GatedLinear(gated.out, gate.x, gate.weight, up.weight, gated.activation)
+    for gated in [step for step in steps if isinstance(step, GatedActivation)]:
+        index = _place(steps, gated)
+        fused = _gated(steps, index, gated, can_be_gated) if index > 1 else None
+        if fused is not None:
             steps[index - 2 : index + 1] = [fused]
+
+
+def _gated(
+    steps: Sequence[Step], index: int, gated: GatedActivation, can_be_gated: CanBeGated
+) -> GatedLinear | None:
+    """Return the step that replaces an activation and the two linears before it, if there is one."""
+    gate, up = steps[index - 2], steps[index - 1]
+    if not isinstance(gate, Linear) or not isinstance(up, Linear) or gate.bias or up.bias:
+        return None
+    if (
+        (gate.out, up.out) != (gated.gate, gated.up)
+        or gate.x != up.x
+        or gate.x in (gate.out, up.out, gated.out)
+    ):
+        return None
+    others = {gate.out, up.out} - {gated.out}
+    if len({gate.out, up.out}) < 2 or any(is_read_later(steps, index + 1, other) for other in others):
+        return None
+    if not (_is_plain(gate) and _is_plain(up) and can_be_gated(gate.weight, up.weight)):
+        return None
+    return GatedLinear(gated.out, gate.x, gate.weight, up.weight, gated.activation)
 
 
 def _fuse_attention(steps: list[Step]) -> None:
     """Take what is done to the heads of queries and keys into their attention."""
-    for index in range(len(steps) - 1, -1, -1):
-        attention = steps[index]
-        if not isinstance(attention, Attention) or attention.q == attention.k:
-            continue
-        queries, q_steps = _preparation(steps, index, attention.q)
-        keys, k_steps = _preparation(steps, index, attention.k)
-        if not _agree(queries, keys) or any(
-            is_read_later(steps, index + 1, buffer) for buffer in (attention.q, attention.k)
-        ):
+    for attention in [step for step in steps if isinstance(step, Attention)]:
+        index = _place(steps, attention)
+        queries, q_places = _preparation(steps, index, attention.q)
+        keys, k_places = _preparation(steps, index, attention.k)
+        inputs = {attention.q, attention.k, attention.v}
+        read_again = any(is_read_later(steps, index + 1, name) for name in (attention.q, attention.k))
+        if len(inputs) < 3 or read_again or not _agree(queries, keys):
             continue
         steps[index] = PreparedAttention(attention, queries, keys)
-        for place in sorted((*q_steps, *k_steps), reverse=True):
+        for place in sorted((*q_places, *k_places), reverse=True):
             del steps[place]
 
 

@@ -1,7 +1,10 @@
-"""The compiled kernels of a process: found in the cache or compiled, linked, and known by address."""
+"""The compiled kernels of this process: found in the cache or compiled, linked once, and known by address."""
 
 import logging
+import threading
 from collections.abc import Iterable
+from functools import cache
+from pathlib import Path
 
 from rase_core.progress import Progress, ProgressEvent, ProgressPhase
 
@@ -13,42 +16,51 @@ from rase_models.backends.cpu.machine_code import Entry, MachineCode
 _logger = logging.getLogger(__name__)
 
 
+def kernel_library() -> "KernelLibrary":
+    """Return the library of this process for the present target and cache folder."""
+    cpu, features = target()
+    return _library(cpu, features, cache_directory())
+
+
+@cache
+def _library(cpu: str, features: str, caches: Path) -> "KernelLibrary":
+    return KernelLibrary(cpu, features, caches / "kernels" / fingerprint(cpu, features))
+
+
 class KernelLibrary:
-    """Kernels by key. Addresses are good as long as the library lives."""
+    """Kernels by key, for one CPU. Thread-safe. Addresses are good as long as the library lives."""
 
-    def __init__(self, progress: Progress | None = None) -> None:
-        self._cpu, self._features = target()
-        folder = cache_directory() / "kernels" / fingerprint(self._cpu, self._features)
-        self._cache = KernelCache(folder)
-        self._progress = progress
+    def __init__(self, cpu: str, features: str, directory: Path) -> None:
+        self._cpu, self._features = cpu, features
+        self._cache = KernelCache(directory)
         self._linked: dict[KernelKey, MachineCode] = {}
+        self._lock = threading.Lock()
 
-    def require(self, keys: Iterable[KernelKey]) -> None:
+    def require(self, keys: Iterable[KernelKey], progress: Progress | None = None) -> None:
         """Link kernels that are not linked yet, compiling those that the cache does not have."""
-        wanted = sorted(set(keys) - self._linked.keys())
-        if not wanted:
-            return
-        objects = {key: self._cache.load(key) for key in wanted}
-        missing = [key for key in wanted if objects[key] is None]
-        for index, key in enumerate(missing):
-            self._report(index, len(missing))
-            objects[key] = self._compile(key)
+        with self._lock:
+            wanted = sorted(set(keys) - self._linked.keys())
+            if wanted:
+                objects = self._collect(wanted, progress)
+                machine_code = MachineCode(objects, self._cpu, self._features)
+                self._linked.update(dict.fromkeys(wanted, machine_code))
+
+    def _collect(self, keys: Iterable[KernelKey], progress: Progress | None) -> dict[str, bytes]:
+        """Return the object code of kernels by symbol."""
+        found = {key: self._cache.load(key) for key in keys}
+        missing = [key for key, code in found.items() if code is None]
+        objects = {key.symbol: code for key, code in found.items() if code is not None}
+        for done, key in enumerate(missing):
+            _report(done, len(missing), progress)
+            objects[key.symbol] = self._compile(key)
         if missing:
-            self._report(len(missing), len(missing))
-        code = {key.symbol: code for key, code in objects.items() if code is not None}
-        machine_code = MachineCode(code, self._cpu, self._features)
-        self._linked.update(dict.fromkeys(wanted, machine_code))
+            _report(len(missing), len(missing), progress)
+        return objects
 
     def _compile(self, key: KernelKey) -> bytes:
         code = compile_kernel(key, self._cpu, self._features)
         self._cache.store(key, code)
         return code
-
-    def _report(self, done: int, total: int) -> None:
-        if done == 0:
-            _logger.info("compiling %d kernels for this processor", total)
-        if self._progress is not None:
-            self._progress(ProgressEvent(ProgressPhase.COMPILE, "kernels", done, total))
 
     def address(self, key: KernelKey) -> int:
         """Return the address of a linked kernel."""
@@ -57,3 +69,10 @@ class KernelLibrary:
     def entry(self, key: KernelKey) -> Entry:
         """Return a linked kernel as a Python callable."""
         return self._linked[key].entry(key.symbol)
+
+
+def _report(done: int, total: int, progress: Progress | None) -> None:
+    if done == 0:
+        _logger.info("compiling %d kernels for this processor", total)
+    if progress is not None:
+        progress(ProgressEvent(ProgressPhase.COMPILE, "kernels", done, total))

@@ -9,12 +9,12 @@ from rase_core.progress import Progress
 from rase_models.backends.base import Rows
 from rase_models.backends.cpu import abi, shapes
 from rase_models.backends.cpu.arena import Arena, Region
-from rase_models.backends.cpu.kernel_library import KernelLibrary
+from rase_models.backends.cpu.kernel_library import kernel_library
 from rase_models.backends.cpu.kv_blocks import KvBlocks
 from rase_models.backends.cpu.lowering import Lowered, lower
 from rase_models.backends.cpu.op_table import OpTable, kernels_of
 from rase_models.backends.cpu.rope_tables import RopeTables
-from rase_models.backends.cpu.team import Team
+from rase_models.backends.cpu.team import TEAM_KERNELS, Team
 from rase_models.backends.cpu.thread_count import thread_count
 from rase_models.backends.cpu.weights import WeightLoader
 from rase_models.gguf import Weight
@@ -36,13 +36,14 @@ class CpuRunner:
         *,
         fused: bool = True,
     ) -> None:
-        library = KernelLibrary(progress)
+        library = kernel_library()
+        library.require(TEAM_KERNELS, progress)
         self._team = Team(library, thread_count(threads))
         self._arena = Arena()
-        packed = WeightLoader(library, self._team, self._arena).load(program.ops, weights)
+        packed = WeightLoader(library, self._team, self._arena, progress).load(program.ops, weights)
         lowered = lower(program, packed, MAX_ROWS, self._arena, fused=fused)
         kernels = kernels_of(lowered.rows)
-        library.require(kernels)
+        library.require(kernels, progress)
         self._table = OpTable(lowered.rows, {key: library.address(key) for key in kernels}, self._arena)
         self._vocab_size = program.vocab_size
         self._ropes = RopeTables(self._table, lowered.rope_rows)

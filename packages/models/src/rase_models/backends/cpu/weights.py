@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
+from rase_core.progress import Progress
 
 from rase_models.backends.cpu import abi
 from rase_models.backends.cpu.arena import Arena
@@ -42,9 +43,12 @@ class Weights:
     matrices: Mapping[str, Matrix]
     vectors: Mapping[str, NDArray[np.float32]]
 
-    def have_same_form(self, first: str, second: str) -> bool:
-        """Say whether one kernel can multiply by both matrices."""
-        return self.matrices[first].form is self.matrices[second].form
+    def can_be_gated(self, gate: str, up: str) -> bool:
+        """Say whether one kernel can multiply by both matrices and activate: of one type, in pairs of
+        groups.
+        """
+        first, second = self.matrices[gate], self.matrices[up]
+        return first.form is second.form and first.rows % (2 * GROUP_ROWS) == 0
 
 
 def matrix_names(ops: Iterable[Op]) -> frozenset[str]:
@@ -67,8 +71,10 @@ def vector_names(ops: Iterable[Op]) -> frozenset[str]:
 class WeightLoader:
     """Packs weights as they come, so that there is never more than one copy and one tensor of the file."""
 
-    def __init__(self, library: KernelLibrary, team: Team, arena: Arena) -> None:
-        self._library, self._team, self._arena = library, team, arena
+    def __init__(
+        self, library: KernelLibrary, team: Team, arena: Arena, progress: Progress | None = None
+    ) -> None:
+        self._library, self._team, self._arena, self._progress = library, team, arena, progress
         self._scratch = Arena(1 << 12)
 
     def load(self, ops: tuple[Op, ...], weights: Iterator[Weight]) -> Weights:
@@ -115,7 +121,7 @@ class WeightLoader:
         columns: int,
     ) -> None:
         key = KernelKey("repack_matrix", (form.name,))
-        self._library.require([key])
+        self._library.require([key], self._progress)
         words = {
             abi.X: int(source.ctypes.data),
             abi.W: int(target.ctypes.data),

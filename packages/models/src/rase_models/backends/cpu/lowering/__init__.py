@@ -54,7 +54,7 @@ EMITTERS: Mapping[type, Callable[..., None]] = {
 
 def lower(program: Program, weights: Weights, max_rows: int, arena: Arena, *, fused: bool = True) -> Lowered:
     """Return the rows of a Program. Unfused, every op is executed on its own, with the same bits."""
-    steps: tuple[Step, ...] = fuse(program.ops, weights.have_same_form) if fused else program.ops
+    steps: tuple[Step, ...] = fuse(program.ops, weights.can_be_gated) if fused else program.ops
     lowering = Lowering(program, weights, max_rows, arena, steps)
     for index, step in enumerate(steps):
         lowering.begin(index)

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 
 import numpy as np
+from rase_core.errors import BackendFailure
 
 from rase_models.backends.cpu import abi
 from rase_models.backends.cpu.kernel_key import KernelKey
@@ -11,6 +12,8 @@ from rase_models.backends.cpu.lowering.lowering import Lowering, Words
 from rase_models.backends.cpu.op_table import Resource
 from rase_models.program import MoeFfn
 
+_PAIR = 32
+"""Outputs that a gated multiplication makes at a time."""
 _ROUTES: Resource = ("routes", None)
 _GATHERED: Resource = ("slots", "gathered")
 _HIDDEN: Resource = ("slots", "hidden")
@@ -20,6 +23,7 @@ _LOGITS: Resource = ("slots", "logits")
 
 def emit_moe_ffn(low: Lowering, step: MoeFfn) -> None:
     """Emit routing, the three multiplications of the experts, and the sum of their results."""
+    _check_sizes(low, step)
     memory = low.expert_memory(step)
     routing: Words = {
         abi.ROUTES: memory.routes,
@@ -31,6 +35,14 @@ def emit_moe_ffn(low: Lowering, step: MoeFfn) -> None:
     _emit_gated(low, step, memory, routing)
     _emit_down(low, step, memory, routing)
     _emit_sum(low, step, memory, routing)
+
+
+def _check_sizes(low: Lowering, step: MoeFfn) -> None:
+    hidden = low.matrix(step.gate).rows
+    if hidden % _PAIR != 0:
+        raise BackendFailure(
+            f"the CPU backend cannot run experts of {hidden} hidden values", f"it needs multiples of {_PAIR}"
+        )
 
 
 def _emit_routes(low: Lowering, step: MoeFfn, memory: ExpertMemory, routing: Words) -> None:

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
+from rase_core.errors import BackendFailure
 
 from rase_models.backends.cpu import abi, shapes
 from rase_models.backends.cpu.arena import Arena
@@ -73,6 +74,10 @@ class Lowering:
 
     def finish(self) -> Lowered:
         """Return the rows, with the memory they need."""
+        if "logits" not in self.selected:
+            raise BackendFailure(
+                "a Program must select the rows whose logits are wanted before it computes them"
+            )
         self.lowered.block_nbytes = self.layer_offsets[-1]
         self.lowered.private_nbytes = self.buffers.private_nbytes
         self.need_scratch(shapes.linear_scratch_nbytes())
