@@ -6,6 +6,12 @@ from rase_api.testing import ScriptedEngine
 
 CHAT = {"model": "demo", "messages": [{"role": "user", "content": "Hi"}]}
 URL = "/v1/chat/completions"
+TIMINGS = {"cache_n", "prompt_n", "prompt_ms", "prompt_per_second"} | {
+    "predicted_n",
+    "predicted_ms",
+    "predicted_per_second",
+}
+USAGE = {"prompt_tokens_details": {"cached_tokens": 0}}
 
 
 def test_an_answer_has_openais_shape(client: httpx.Client) -> None:
@@ -13,6 +19,7 @@ def test_an_answer_has_openais_shape(client: httpx.Client) -> None:
     assert re.fullmatch(r"chatcmpl-[0-9a-f]{32}", answer.pop("id"))
     assert re.fullmatch(r"fp_[0-9a-f]{12}", answer.pop("system_fingerprint"))
     assert answer.pop("created") > 1_600_000_000
+    assert set(answer.pop("timings")) == TIMINGS
     assert answer == {
         "object": "chat.completion",
         "model": "demo",
@@ -24,7 +31,7 @@ def test_an_answer_has_openais_shape(client: httpx.Client) -> None:
                 "finish_reason": "stop",
             }
         ],
-        "usage": {"prompt_tokens": 8, "completion_tokens": 6, "total_tokens": 14},
+        "usage": USAGE | {"prompt_tokens": 8, "completion_tokens": 6, "total_tokens": 14},
     }
 
 
@@ -57,7 +64,7 @@ def test_several_choices_are_numbered_for_the_sampler_and_cost_one_prompt(
     answer = client.post(URL, json=CHAT | {"n": 3, "seed": 7}).json()
     assert [choice["index"] for choice in answer["choices"]] == [0, 1, 2]
     assert [(config.seed, choice) for _, config, choice in engine.requests] == [(7, 0), (7, 1), (7, 2)]
-    assert answer["usage"] == {"prompt_tokens": 8, "completion_tokens": 18, "total_tokens": 26}
+    assert answer["usage"] == USAGE | {"prompt_tokens": 8, "completion_tokens": 18, "total_tokens": 26}
 
 
 def test_a_conversation_reaches_the_engine_whole(client: httpx.Client, engine: ScriptedEngine) -> None:

@@ -13,11 +13,17 @@ def test_an_answer_has_openais_shape(client: httpx.Client) -> None:
     assert re.fullmatch(r"cmpl-[0-9a-f]{32}", answer.pop("id"))
     assert answer.pop("system_fingerprint").startswith("fp_")
     assert answer.pop("created") > 1_600_000_000
+    assert answer.pop("timings")["predicted_n"] == 6
     assert answer == {
         "object": "text_completion",
         "model": "demo",
         "choices": [{"index": 0, "text": "Paris.", "logprobs": None, "finish_reason": "stop"}],
-        "usage": {"prompt_tokens": 2, "completion_tokens": 6, "total_tokens": 8},
+        "usage": {
+            "prompt_tokens": 2,
+            "completion_tokens": 6,
+            "total_tokens": 8,
+            "prompt_tokens_details": {"cached_tokens": 0},
+        },
     }
 
 

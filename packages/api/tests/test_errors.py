@@ -3,7 +3,9 @@ from pathlib import Path
 
 import pytest
 import rase_core.errors
-from rase_api.errors import FAULTS, RequestError, envelope, error_response, fault_of
+from rase_api.dialects import ANTHROPIC, ANTHROPIC_TYPES, OLLAMA, OPENAI
+from rase_api.errors import RequestError
+from rase_api.faults import FAULTS, fault_of
 from rase_core.errors import (
     BackendFailure,
     ContextOverflow,
@@ -14,6 +16,7 @@ from rase_core.errors import (
     InvalidLogits,
     InvalidModelId,
     ModelNotFound,
+    QueueFull,
     StoreError,
     TemplateError,
     UnencodableText,
@@ -21,7 +24,7 @@ from rase_core.errors import (
 
 
 def error_of(error: BaseException, **names: str) -> dict[str, object]:
-    inner = envelope(error, names)["error"]
+    inner = OPENAI.envelope(error, names)["error"]
     assert isinstance(inner, dict)
     assert set(inner) == {"message", "type", "param", "code"}
     return inner
@@ -92,7 +95,7 @@ def test_a_parameter_is_called_what_the_request_called_it() -> None:
 
 def test_a_bug_tells_nothing_of_itself_but_to_the_log(caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.ERROR, logger="rase_api"):
-        response = error_response(ZeroDivisionError("secret"))
+        response = OPENAI.response(ZeroDivisionError("secret"))
     assert response.status_code == 500
     assert b"secret" not in response.body
     assert b"Traceback" not in response.body
@@ -100,9 +103,29 @@ def test_a_bug_tells_nothing_of_itself_but_to_the_log(caplog: pytest.LogCaptureF
 
 
 def test_a_clients_fault_is_not_logged(caplog: pytest.LogCaptureFixture) -> None:
-    error_response(ModelNotFound("x", []))
+    OPENAI.response(ModelNotFound("x", []))
     assert not caplog.records
 
 
 def test_a_message_that_repeats_its_cause_is_cut() -> None:
     assert len(str(error_of(ModelNotFound("x" * 100_000, []))["message"])) < 1100
+
+
+def test_each_api_has_its_own_form_for_the_same_error() -> None:
+    error = ModelNotFound("x", ["a"])
+    message = "model 'x' is not registered (registered: a)"
+    assert OLLAMA.envelope(error, {}) == {"error": message}
+    assert ANTHROPIC.envelope(error, {}) == {
+        "type": "error",
+        "error": {"type": "not_found_error", "message": message},
+    }
+
+
+def test_every_status_has_a_type_of_anthropics() -> None:
+    assert {fault.status for fault in FAULTS.values()} <= set(ANTHROPIC_TYPES)
+
+
+def test_a_full_queue_says_when_to_come_back() -> None:
+    response = OPENAI.response(QueueFull(64))
+    assert response.status_code == 429
+    assert response.headers["retry-after"] == "1"

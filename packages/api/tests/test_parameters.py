@@ -2,11 +2,12 @@ import dataclasses
 
 import pytest
 from rase_api.errors import InvalidType, InvalidValue, RequestError, UnknownParameter, UnsupportedParameter
-from rase_api.parameters import SAMPLING, Parameters
 from rase_api.schemas import ChatRequest, CompletionRequest
+from rase_api.schemas.openai import OpenAIRequest
 from rase_core.errors import InvalidGenerationConfig
 from rase_core.sampling import GenerationConfig
 
+SAMPLING = OpenAIRequest.sampling
 CHAT = {"model": "demo", "messages": [{"role": "user", "content": "Hi"}]}
 COMPLETION = {"model": "demo", "prompt": "Hi"}
 
@@ -86,7 +87,7 @@ def test_every_sampling_parameter_reaches_its_field(name: str, value: object) ->
 def test_the_table_names_every_field_that_a_request_can_set() -> None:
     fields = {field.name for field in dataclasses.fields(GenerationConfig)}
     assert set(SAMPLING.values()) == fields - {"bad_words", "dry_sequence_breakers"}
-    assert set(SAMPLING) <= set(Parameters.model_fields)
+    assert set(SAMPLING) <= set(OpenAIRequest.model_fields)
 
 
 @pytest.mark.parametrize("name", [name for name in ChatRequest.model_fields if name not in CHAT])

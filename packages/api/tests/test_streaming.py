@@ -3,7 +3,7 @@ import json
 import httpx
 import pytest
 from rase_api import create_app
-from rase_api.streaming import sse
+from rase_api.replies.writer import sse
 from rase_api.testing import ScriptedEngine, served
 from rase_core.errors import BackendFailure
 

@@ -1,60 +1,70 @@
-"""From a checked request to its answer, whole or streamed; the same for chat and completions."""
+"""From a checked request to its answer, whole or streamed; the same for every API."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 
 from rase_core.errors import EngineError
 from rase_core.generation import Generation
-from rase_core.sampling import GenerationConfig
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
-from rase_api.errors import error_response
-from rase_api.parameters import Parameters
-from rase_api.replies import Reply, Shape
-from rase_api.state import ServerState
-from rase_api.streaming import EventStream, Pieces
-from rase_api.work import Choice, Failed, Finished, Work
+from rase_api.parameters import TextRequest
+from rase_api.plans import Plan
+from rase_api.record import record_of
+from rase_api.replies.writer import Writer
+from rase_api.state import ServedModel, ServerState
+from rase_api.streaming import StreamedAnswer
+from rase_api.work import Failed, Finished, Work
 
-Plan = Callable[[GenerationConfig], Iterable[Choice]]
+MakeWriter = Callable[[ServedModel], Writer]
 
 
 async def answer(
-    request: Request, state: ServerState, body: Parameters, shape: Shape, plan: Plan
+    request: Request,
+    state: ServerState,
+    body: TextRequest,
+    model_id: str | None,
+    plan: Plan,
+    make_writer: MakeWriter,
 ) -> Response:
-    """Run the choices of a plan and respond with them.
+    """Run the generations of a plan and respond with them.
 
-    Nothing is sent before the first event of the work, so that a failure until then has its own status.
+    Nothing is sent before the first event of the work, so that a failure until then has its own status; only
+    a stream that would be silent for too long begins earlier.
     """
+    record = record_of(request.scope)
     try:
-        model = await state.served(body.model)
-        choices = plan(body.config(model.defaults))
+        model = await state.served(model_id)
+        config = body.config(model.defaults)
     except EngineError as error:
-        return error_response(error, body.names)
-    reply = Reply.new(shape, model.id, model.fingerprint)
+        record.failure = error
+        return body.dialect.response(error, body.names)
+    record.model, record.is_streamed = model.id, body.is_streamed
+    choices = plan.choices(state.engine, model.id, config)
+    work = Work(request, state.pool, choices, state.settings.request_timeout)
     respond = _streamed if body.is_streamed else _whole
-    return await respond(Work(request, state.pool, choices), body, reply)
+    return await respond(work, body, make_writer(model), state.settings.keep_alive_seconds)
 
 
-async def _streamed(work: Work, body: Parameters, reply: Reply) -> Response:
+async def _streamed(work: Work, body: TextRequest, writer: Writer, patience: float) -> Response:
     try:
-        first = await work.next()
+        first = await work.next(patience)
     except BaseException:
         work.close()
         raise
     if isinstance(first, Failed):
         work.close()
-        return error_response(first.error, body.names)
-    return EventStream(work, first, Pieces(body, reply))
+        return body.dialect.response(first.error, body.names)
+    return StreamedAnswer(work, first, writer, patience)
 
 
-async def _whole(work: Work, body: Parameters, reply: Reply) -> Response:
+async def _whole(work: Work, body: TextRequest, writer: Writer, _: float) -> Response:
     generations: list[Generation] = []
     try:
         while (event := await work.next()) is not None:
             if isinstance(event, Failed):
-                return error_response(event.error, body.names)
+                return body.dialect.response(event.error, body.names)
             if isinstance(event, Finished):
                 generations.append(event.generation)
     finally:
         work.close()
-    return JSONResponse(reply.whole(generations, body.choices))
+    return JSONResponse(writer.whole(generations))

@@ -1,55 +1,90 @@
 """The application: the routes over an engine, alone or inside a host's own FastAPI application."""
 
-from concurrent.futures import ThreadPoolExecutor
+from typing import Unpack
 
 from fastapi import APIRouter, FastAPI, Request
 from starlette.exceptions import HTTPException
+from starlette.middleware.cors import CORSMiddleware
 from starlette.responses import JSONResponse, Response
+from starlette.types import Receive, Scope, Send
 
-from rase_api.errors import MethodNotAllowed, UnknownPath, envelope, error_response, fault_of
+from rase_api.dialects import dialect_at
+from rase_api.errors import UnknownPath
+from rase_api.faults import NO_NAMES, fault_of
+from rase_api.record import ID_HEADER
 from rase_api.routes.chat import chat_routes
 from rase_api.routes.completions import completions_routes
 from rase_api.routes.health import health_routes
 from rase_api.routes.models import models_routes
+from rase_api.routes.tokens import tokens_routes
 from rase_api.serving import ServingEngine
-from rase_api.state import MAX_BODY_BYTES, WORKERS, ServerState
+from rase_api.settings import Options, Settings
+from rase_api.state import ServerState
+
+ROUTES = (health_routes, models_routes, completions_routes, chat_routes, tokens_routes)
 
 
-def router(engine: ServingEngine, *, max_body_bytes: int = MAX_BODY_BYTES) -> APIRouter:
+def router(engine: ServingEngine, **options: Unpack[Options]) -> APIRouter:
     """Make a router that serves an engine, for an application that has routes of its own.
 
-    The engine stays the caller's to close. Its errors are told in OpenAI's envelope; those of routing, and
-    bugs, are the application's.
+    The engine stays the caller's to close; the options are those of `Settings`, whose `cors_origins` are the
+    application's own affair here. Its errors are told in each API's own form; those of routing, and bugs, are
+    the application's. Raises InvalidSetting.
     """
-    pool = ThreadPoolExecutor(WORKERS, thread_name_prefix="rase-api")
-    state = ServerState(engine, pool, max_body_bytes)
-    routes = APIRouter()
-    for part in (health_routes(), models_routes(state), completions_routes(state), chat_routes(state)):
-        routes.include_router(part)
-    return routes
+    return _router(ServerState(engine, Settings(**options)))
 
 
-def create_app(engine: ServingEngine, *, max_body_bytes: int = MAX_BODY_BYTES) -> FastAPI:
-    """Make an application that serves an engine; every error is told in OpenAI's envelope.
+def create_app(engine: ServingEngine, **options: Unpack[Options]) -> FastAPI:
+    """Make an application that serves an engine; every error is told in the form of the API asked.
 
-    The engine stays the caller's to close. Bodies longer than `max_body_bytes` are refused.
+    The engine stays the caller's to close; the options are those of `Settings`. Raises InvalidSetting.
     """
+    settings = Settings(**options)
+    state = ServerState(engine, settings)
     app = FastAPI(title="rase", openapi_url=None, redirect_slashes=False)
-    app.include_router(router(engine, max_body_bytes=max_body_bytes))
-    app.add_exception_handler(HTTPException, _unroutable)
+    app.include_router(_router(state))
+    app.add_exception_handler(HTTPException, _Unroutable(state))
     app.add_exception_handler(Exception, _broken)
+    if settings.cors_origins:
+        app.add_middleware(
+            CORSMiddleware,
+            allow_origins=list(settings.cors_origins),
+            allow_methods=["GET", "POST"],
+            allow_headers=["*"],
+            expose_headers=[ID_HEADER],
+        )
     return app
 
 
-def _unroutable(request: Request, error: Exception) -> Response:
-    method, path = request.method, request.url.path
-    headers = getattr(error, "headers", None) or {}
-    unknown = MethodNotAllowed if "Allow" in headers else UnknownPath
-    response = error_response(unknown(f"There is no {method} {path} here."))
-    response.headers.update(headers)
-    return response
+def _router(state: ServerState) -> APIRouter:
+    routes = APIRouter()
+    for make in ROUTES:
+        routes.include_router(make(state))
+    return routes
+
+
+class _Unroutable:
+    """Answers requests that no route takes, which are watched, too."""
+
+    def __init__(self, state: ServerState) -> None:
+        self._state = state
+
+    async def __call__(self, request: Request, error: Exception) -> Response:
+        path = request.url.path
+        unknown = UnknownPath(f"There is no {request.method} {path} here.")
+        return _Watched(self._state, dialect_at(path).response(unknown))
+
+
+class _Watched(Response):
+    def __init__(self, state: ServerState, response: Response) -> None:
+        super().__init__()
+        self._state, self._response = state, response
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        await self._state.observer.watch(self._response, scope, receive, send, route="unknown")
 
 
 def _broken(request: Request, error: Exception) -> Response:
     # Starlette raises the error again after the response, so that the server logs it.
-    return JSONResponse(envelope(error), status_code=fault_of(error).status)
+    envelope = dialect_at(request.url.path).envelope(error, NO_NAMES)
+    return JSONResponse(envelope, status_code=fault_of(error).status)

@@ -1,4 +1,4 @@
-"""What clients are told when something fails: the only place of HTTP statuses.
+"""What a server can refuse or fail at, besides what the engine's own errors say.
 
     RequestError                    a request that cannot be served as it was sent
     ├── InvalidJson
@@ -9,37 +9,17 @@
     ├── UnsupportedParameter
     ├── InvalidType
     ├── InvalidValue
+    ├── InvalidApiKey
     ├── UnknownPath
     └── MethodNotAllowed
+    NotReady                        no model is in memory
     AddressUnavailable              the server cannot listen where it was told to
+    InvalidSetting                  the server cannot be set up as it was told to
 
-The engine's own errors are in `rase_core.errors`. `FAULTS` says for each class what goes over the wire.
+The engine's own errors are in `rase_core.errors`. `faults` says for each class what goes over the wire.
 """
 
-import logging
-from collections.abc import Mapping
-from dataclasses import dataclass
-
-from rase_core.errors import (
-    BackendUnavailable,
-    Cancelled,
-    ContextOverflow,
-    EngineError,
-    IntegrityMismatch,
-    InvalidConversation,
-    InvalidGenerationConfig,
-    InvalidManifest,
-    InvalidModelId,
-    ModelFileError,
-    ModelFileNotFound,
-    ModelNotFound,
-    TemplateError,
-    TokenizerError,
-    UnencodableText,
-)
-from starlette.responses import JSONResponse
-
-logger = logging.getLogger(__name__)
+from rase_core.errors import EngineError
 
 LONGEST_MESSAGE = 1000
 
@@ -84,6 +64,10 @@ class InvalidValue(RequestError):
     """A parameter's value has the right type and cannot be used."""
 
 
+class InvalidApiKey(RequestError):
+    """A request has no key, or one that is not among the server's."""
+
+
 class UnknownPath(RequestError):
     """No route has this path."""
 
@@ -102,122 +86,21 @@ class AddressUnavailable(EngineError):
         self.host, self.port, self.reason = host, port, reason
 
 
-@dataclass(frozen=True, slots=True)
-class Fault:
-    """The status, `type` and `code` that an error class has on the wire."""
+class NotReady(EngineError):
+    """No model is in memory yet."""
 
-    status: int
-    type: str
-    code: str
+    def __init__(self) -> None:
+        super().__init__("no model is loaded yet: the first request to one loads it")
 
 
-REQUEST = "invalid_request_error"
-SERVER = "server_error"
+class InvalidSetting(EngineError):
+    """The server cannot be set up like this: which setting, and what it has to be."""
 
-FAULTS: Mapping[type[BaseException], Fault] = {
-    InvalidJson: Fault(400, REQUEST, "invalid_json"),
-    MissingParameter: Fault(400, REQUEST, "missing_required_parameter"),
-    UnknownParameter: Fault(400, REQUEST, "unknown_parameter"),
-    UnsupportedParameter: Fault(400, REQUEST, "unsupported_parameter"),
-    InvalidType: Fault(400, REQUEST, "invalid_type"),
-    InvalidValue: Fault(400, REQUEST, "invalid_value"),
-    InvalidGenerationConfig: Fault(400, REQUEST, "invalid_value"),
-    ContextOverflow: Fault(400, REQUEST, "context_length_exceeded"),
-    TemplateError: Fault(400, REQUEST, "chat_template_error"),
-    UnencodableText: Fault(400, REQUEST, "invalid_value"),
-    InvalidConversation: Fault(400, REQUEST, "invalid_value"),
-    InvalidModelId: Fault(404, REQUEST, "model_not_found"),
-    ModelNotFound: Fault(404, REQUEST, "model_not_found"),
-    UnknownPath: Fault(404, REQUEST, "unknown_url"),
-    MethodNotAllowed: Fault(405, REQUEST, "method_not_supported"),
-    BodyTooLarge: Fault(413, REQUEST, "request_too_large"),
-    UnsupportedMediaType: Fault(415, REQUEST, "unsupported_media_type"),
-    ModelFileError: Fault(500, SERVER, "model_unusable"),
-    ModelFileNotFound: Fault(500, SERVER, "model_file_not_found"),
-    TokenizerError: Fault(500, SERVER, "tokenizer_error"),
-    IntegrityMismatch: Fault(500, SERVER, "integrity_mismatch"),
-    InvalidManifest: Fault(500, SERVER, "invalid_manifest"),
-    EngineError: Fault(500, SERVER, "engine_error"),
-    Cancelled: Fault(503, SERVER, "cancelled"),
-    BackendUnavailable: Fault(503, SERVER, "backend_unavailable"),
-    Exception: Fault(500, SERVER, "internal_error"),
-}
-
-NO_NAMES: Mapping[str, str] = {}
-
-
-def fault_of(error: BaseException) -> Fault:
-    """Find the nearest of an error's classes that the table names."""
-    return next((FAULTS[kind] for kind in type(error).__mro__ if kind in FAULTS), FAULTS[Exception])
-
-
-def envelope(error: BaseException, names: Mapping[str, str] = NO_NAMES) -> dict[str, object]:
-    """Write an error as OpenAI's envelope.
-
-    `names` gives the request's own name for a generation parameter and for `prompt`, where they differ.
-    An error that is not one of rase's says nothing of itself: its text may hold what a client should not see.
-    """
-    fault = fault_of(error)
-    return {
-        "error": {
-            "message": clipped(_message(error, names)),
-            "type": fault.type,
-            "param": _param(error, names),
-            "code": fault.code,
-        }
-    }
+    def __init__(self, setting: str, expected: str) -> None:
+        super().__init__(f"invalid {setting}: expected {expected}")
+        self.setting, self.expected = setting, expected
 
 
 def clipped(text: str) -> str:
     """Cut a text that repeats a client's input to a length fit for a message."""
     return text if len(text) <= LONGEST_MESSAGE else f"{text[:LONGEST_MESSAGE]}..."
-
-
-def _message(error: BaseException, names: Mapping[str, str]) -> str:
-    match error:
-        case ContextOverflow():
-            # Clients recognise this error by OpenAI's wording.
-            return (
-                f"This model's maximum context length is {error.limit} tokens. However, your "
-                f"{names.get('prompt', 'prompt')} resulted in {error.tokens} tokens. "
-                f"Please reduce the length of the {names.get('prompt', 'prompt')}."
-            )
-        case InvalidGenerationConfig():
-            value = clipped(repr(error.value))
-            return f"Invalid value for '{_param(error, names)}': expected {error.expected}, but got {value}."
-        case EngineError():
-            return error.message
-        case _:
-            return "The server failed to process the request."
-
-
-def _param(error: BaseException, names: Mapping[str, str]) -> str | None:
-    match error:
-        case RequestError():
-            return error.param
-        case InvalidGenerationConfig():
-            return names.get(error.parameter, error.parameter)
-        case InvalidConversation(index=int(index)):
-            return f"{names.get('prompt', 'prompt')}[{index}]"
-        case ContextOverflow() | TemplateError() | UnencodableText():
-            return names.get("prompt", "prompt")
-        case ModelNotFound() | InvalidModelId():
-            return "model"
-        case _:
-            return None
-
-
-def report(error: BaseException) -> None:
-    """Log what is the server's own fault, a bug with its traceback; a client reads of its own."""
-    if fault_of(error).status < FAULTS[Exception].status or isinstance(error, Cancelled):
-        return
-    if isinstance(error, EngineError):
-        logger.error("%s%s", error.message, f" ({error.advice})" if error.advice else "")
-    else:
-        logger.error("a request failed", exc_info=error)
-
-
-def error_response(error: BaseException, names: Mapping[str, str] = NO_NAMES) -> JSONResponse:
-    """Make the response that tells a client about an error."""
-    report(error)
-    return JSONResponse(envelope(error, names), status_code=fault_of(error).status)

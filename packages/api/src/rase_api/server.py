@@ -7,6 +7,7 @@ import signal
 import socket
 import threading
 from collections.abc import Callable, Iterator
+from typing import Unpack
 
 import uvicorn
 from starlette.types import ASGIApp
@@ -14,7 +15,7 @@ from starlette.types import ASGIApp
 from rase_api.app import create_app
 from rase_api.errors import AddressUnavailable
 from rase_api.serving import ServingEngine
-from rase_api.state import MAX_BODY_BYTES
+from rase_api.settings import Options
 
 DEFAULT_HOST = "127.0.0.1"
 DEFAULT_PORT = 8080
@@ -32,19 +33,19 @@ def serve(
     *,
     on_ready: OnReady | None = None,
     grace: int = GRACE_SECONDS,
-    max_body_bytes: int = MAX_BODY_BYTES,
+    **options: Unpack[Options],
 ) -> None:
     """Serve an engine until SIGINT or SIGTERM, then return.
 
     `on_ready` is told the server's URL once it accepts connections. After the signal, running requests have
     `grace` seconds to finish before they are cancelled; a second SIGINT does not wait for them. Port 0 takes
-    a free one.
+    a free one. The options are those of `Settings`.
 
-    Raises AddressUnavailable, before anything is started.
+    Raises AddressUnavailable or InvalidSetting, before anything is started.
     """
+    app = create_app(engine, **options)
     listener = listen(host, port)
     with contextlib.closing(listener):
-        app = create_app(engine, max_body_bytes=max_body_bytes)
         Server(app, on_ready=on_ready, grace=grace).run(sockets=[listener])
 
 

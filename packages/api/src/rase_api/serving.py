@@ -1,6 +1,6 @@
 """What the server asks of an engine; `rase_models.engine.Engine` is one."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Protocol
 
 from rase_core.generation import Generation
@@ -9,21 +9,57 @@ from rase_core.sampling import GenerationConfig
 
 OnText = Callable[[str], bool | None]
 IsCancelled = Callable[[], bool]
+Messages = Sequence[Mapping[str, object]]
 
 
-class Encoder(Protocol):
-    """Turns text into token ids."""
+class Words(Protocol):
+    """Turns text into token ids and back."""
+
+    @property
+    def vocab_size(self) -> int:
+        """The number of tokens."""
 
     def encode(self, text: str, add_special_tokens: bool = True, parse_special: bool = True) -> list[int]:
         """Return the tokens of a text."""
+
+    def decode(self, ids: Iterable[int], skip_special_tokens: bool = True) -> str:
+        """Return the text of tokens."""
+
+
+class Template(Protocol):
+    """What turns a conversation into a prompt."""
+
+    @property
+    def source(self) -> str:
+        """Its text."""
+
+
+class Limits(Protocol):
+    """What computes."""
+
+    @property
+    def context_length(self) -> int:
+        """The most tokens that prompt and answer may have together."""
 
 
 class LoadedModel(Protocol):
     """A model in memory."""
 
     @property
-    def tokenizer(self) -> Encoder:
+    def manifest(self) -> ModelManifest:
+        """What is registered of it."""
+
+    @property
+    def tokenizer(self) -> Words:
         """The model's tokenizer."""
+
+    @property
+    def template(self) -> Template:
+        """The chat template; raises TemplateError when there is none."""
+
+    @property
+    def decoder(self) -> Limits:
+        """What computes."""
 
 
 class ServingEngine(Protocol):
@@ -45,6 +81,27 @@ class ServingEngine(Protocol):
     def load(self, model_id: str) -> LoadedModel:
         """Bring a model into memory, if it is not there."""
 
+    def unload(self, model_id: str | None = None) -> None:
+        """Let go of a model's memory."""
+
+    def loaded_models(self) -> Sequence[LoadedModel]:
+        """Return the models in memory, by id."""
+
+    def render(
+        self,
+        model_id: str,
+        messages: Messages,
+        *,
+        add_generation_prompt: bool = True,
+        continue_final_message: bool = False,
+    ) -> str:
+        """Return the prompt that a conversation becomes."""
+
+    def encode_chat(
+        self, model_id: str, messages: Messages, *, continue_final_message: bool = False
+    ) -> list[int]:
+        """Return the tokens of that prompt."""
+
     def generate(
         self,
         model_id: str,
@@ -60,7 +117,7 @@ class ServingEngine(Protocol):
     def chat(
         self,
         model_id: str,
-        messages: Sequence[Mapping[str, object]],
+        messages: Messages,
         config: GenerationConfig | None = None,
         *,
         on_text: OnText,

@@ -1,19 +1,28 @@
-"""What the routes share: the engine, the threads that wait for it, and the limits."""
+"""What the routes share: the engine, the threads that wait for it, the settings, and who watches."""
 
 import asyncio
 import hashlib
-from concurrent.futures import Executor
+from collections.abc import Callable
+from concurrent.futures import Executor, ThreadPoolExecutor
 from dataclasses import dataclass
 from importlib.metadata import version
+from typing import TypeVar
 
 from rase_core.errors import InvalidModelId, ModelNotFound
 from rase_core.manifest import ModelManifest
 from rase_core.sampling import GenerationConfig
 
+from rase_api.dialects import Json
+from rase_api.errors import MissingParameter
+from rase_api.keys import ApiKeys
+from rase_api.observer import Observer
 from rase_api.serving import ServingEngine
+from rase_api.settings import Settings
 
-MAX_BODY_BYTES = 8 * 1024 * 1024
 WORKERS = 64
+LATEST = ":latest"  # what Ollama's clients add to a name that has no tag
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,27 +34,59 @@ class ServedModel:
     fingerprint: str
 
 
-@dataclass(frozen=True, slots=True)
 class ServerState:
-    """The engine, the pool in which its calls wait and run, and how long a body may be."""
+    """One server: `pool` is where calls of the engine wait and run."""
 
-    engine: ServingEngine
-    pool: Executor
-    max_body_bytes: int = MAX_BODY_BYTES
+    def __init__(self, engine: ServingEngine, settings: Settings) -> None:
+        self.engine = engine
+        self.settings = settings
+        self.keys = ApiKeys(settings.api_keys)
+        self.observer = Observer(json_log=settings.json_log)
+        self.pool: Executor = ThreadPoolExecutor(WORKERS, thread_name_prefix="rase-api")
 
-    async def served(self, model_id: str) -> ServedModel:
+    async def served(self, model_id: str | None) -> ServedModel:
         """Look a model up; raises ModelNotFound, naming those that are there, or InvalidManifest."""
         return await asyncio.to_thread(self._served, model_id)
 
-    def find(self, model_id: str) -> ModelManifest:
-        """Return a model's manifest; an impossible id is only one more that is not registered."""
+    async def asked(self, question: Callable[[ServingEngine, str], T], model_id: str | None) -> T:
+        """Ask the engine about a model, in a thread; raises what `find` and the question raise."""
+        return await asyncio.to_thread(lambda: question(self.engine, self.find(model_id).id))
+
+    async def with_model(self, body: Json) -> Json:
+        """Put the only model there is into a body that names none; raises MissingParameter."""
+        if body.get("model") is not None:
+            return body
+        return body | {"model": (await asyncio.to_thread(self._only)).id}
+
+    def find(self, model_id: str | None) -> ModelManifest:
+        """Return a model's manifest; None means the only one there is.
+
+        An impossible id is only one more that is not registered.
+        """
+        if model_id is None:
+            return self._only()
         try:
-            return self.engine.inspect(model_id)
+            return self._inspect(model_id)
         except InvalidModelId:
             known = (manifest.id for manifest in self.engine.list_models())
             raise ModelNotFound(model_id, known) from None
 
-    def _served(self, model_id: str) -> ServedModel:
+    def _inspect(self, model_id: str) -> ModelManifest:
+        try:
+            return self.engine.inspect(model_id)
+        except InvalidModelId:  # no id has a colon
+            if not model_id.endswith(LATEST):
+                raise
+            return self.engine.inspect(model_id.removesuffix(LATEST))
+
+    def _only(self) -> ModelManifest:
+        models = self.engine.list_models()
+        if len(models) != 1:
+            names = ", ".join(manifest.id for manifest in models) or "none"
+            raise MissingParameter(f"Missing required parameter: 'model' (registered: {names}).", "model")
+        return models[0]
+
+    def _served(self, model_id: str | None) -> ServedModel:
         manifest = self.find(model_id)
         return ServedModel(manifest.id, self.engine.default_config(manifest.id), self._fingerprint(manifest))
 

@@ -1,77 +1,44 @@
-"""Server-sent events: an answer in pieces, as its text comes."""
+"""Answers in pieces, as their text comes."""
 
-import json
-from collections.abc import Iterator
+from collections.abc import Iterable
 
-from rase_core.generation import Generation
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
-from rase_api.errors import envelope, report
-from rase_api.parameters import Parameters
-from rase_api.replies import Json, Reply, usage
-from rase_api.work import Event, Failed, Finished, Text, Work
+from rase_api.faults import report
+from rase_api.replies.writer import Writer
+from rase_api.work import Event, Failed, Finished, Quiet, Started, Text, Work
 
-DONE = b"data: [DONE]\n\n"
 HEADERS = {"Cache-Control": "no-cache", "X-Accel-Buffering": "no"}
 
 
-def sse(value: Json) -> bytes:
-    """Write one event, in ASCII only: clients split lines at characters that JSON leaves as they are."""
-    return b"data: " + json.dumps(value, separators=(",", ":")).encode("ascii") + b"\n\n"
+def written(writer: Writer, event: Event) -> Iterable[bytes]:
+    """Write an event of the work."""
+    match event:
+        case Started(index, prompt_tokens):
+            return writer.started(index, prompt_tokens)
+        case Text(index, text):
+            return writer.text(index, text)
+        case Finished(index, generation):
+            return writer.finished(index, generation)
+        case Failed(error):
+            report(error)
+            return writer.failed(error)
+        case Quiet():
+            return (writer.quiet,) if writer.quiet else ()
 
 
-class Pieces:
-    """The events of one streamed answer, in OpenAI's order."""
-
-    def __init__(self, body: Parameters, reply: Reply) -> None:
-        self._body, self._reply = body, reply
-        self._opened: set[int] = set()
-        self._generations: list[Generation] = []
-
-    def of(self, event: Event) -> Iterator[Json]:
-        """Yield what an event of the work is on the wire."""
-        match event:
-            case Text(index, text):
-                yield from self._opening(index)
-                yield self._chunk(self._reply.shape.delta(index, text))
-            case Finished(index, generation):
-                self._generations.append(generation)
-                yield from self._opening(index)
-                yield self._chunk(self._reply.shape.closing(index, generation))
-            case Failed(error):
-                report(error)
-                yield envelope(error, self._body.names)
-
-    def cost(self) -> Iterator[Json]:
-        """Yield the chunk that counts the tokens, if it was asked for."""
-        if self._body.has_usage_chunk:
-            yield self._reply.chunk() | {"usage": usage(self._generations, self._body.choices)}
-
-    def _opening(self, index: int) -> Iterator[Json]:
-        if index not in self._opened:
-            self._opened.add(index)
-            opening = self._reply.shape.opening(index)
-            if opening is not None:
-                yield self._chunk(opening)
-
-    def _chunk(self, choice: Json) -> Json:
-        chunk = self._reply.chunk(choice)
-        return chunk | {"usage": None} if self._body.has_usage_chunk else chunk
-
-
-class EventStream(Response):
+class StreamedAnswer(Response):
     """A response that sends work's events as they come, and closes the work however it ends.
 
-    A failure becomes the last event, and then the stream ends without [DONE].
+    A failure becomes the last piece, and then the stream ends without its usual end. `patience` is the most
+    seconds without a sign of life.
     """
 
-    media_type = "text/event-stream"
-
-    def __init__(self, work: Work, first: Event | None, pieces: Pieces) -> None:
-        super().__init__(headers=HEADERS)
+    def __init__(self, work: Work, first: Event | None, writer: Writer, patience: float) -> None:
+        super().__init__(headers=HEADERS, media_type=writer.media_type)
         del self.headers["content-length"]
-        self._work, self._first, self._pieces = work, first, pieces
+        self._work, self._first, self._writer, self._patience = work, first, writer, patience
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Send the stream."""
@@ -86,15 +53,13 @@ class EventStream(Response):
     async def _send_events(self, send: Send) -> None:
         event = self._first
         while event is not None:
-            for piece in self._pieces.of(event):
-                await _send_block(send, sse(piece))
+            await _send(send, written(self._writer, event))
             if isinstance(event, Failed):
                 return
-            event = await self._work.next()
-        for piece in self._pieces.cost():
-            await _send_block(send, sse(piece))
-        await _send_block(send, DONE)
+            event = await self._work.next(self._patience)
+        await _send(send, self._writer.end())
 
 
-async def _send_block(send: Send, block: bytes) -> None:
-    await send({"type": "http.response.body", "body": block, "more_body": True})
+async def _send(send: Send, pieces: Iterable[bytes]) -> None:
+    for piece in pieces:
+        await send({"type": "http.response.body", "body": piece, "more_body": True})

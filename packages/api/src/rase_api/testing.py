@@ -2,8 +2,8 @@
 
 import contextlib
 import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from rase_core.decoder import Logits
@@ -12,10 +12,11 @@ from rase_core.generation import Generation, TokenEvent, generate_with
 from rase_core.manifest import ModelManifest, WeightsFile
 from rase_core.sampling import GenerationConfig
 from rase_core.testing import ScriptedDecoder, ScriptedDetokenizer
+from rase_models.chat import ChatTemplate
 from starlette.types import ASGIApp
 
 from rase_api.server import Server, listen, url_of
-from rase_api.serving import IsCancelled, OnText
+from rase_api.serving import IsCancelled, Messages, OnText
 
 BYTES = 256
 END = 256
@@ -46,7 +47,7 @@ class ScriptedEngine:
         self._lock = threading.Lock()
         self.decoder = _Decoder([*answer.encode(), END], context_length, before_token)
         self.requests: list[tuple[object, GenerationConfig, int]] = []
-        self.tokenizer = _Bytes()
+        self._loaded: dict[str, ScriptedModel] = {}
 
     def list_models(self) -> list[ModelManifest]:
         """Return the models."""
@@ -64,10 +65,38 @@ class ScriptedEngine:
         """Return a model's settings."""
         return self.inspect(model_id).default_config()
 
-    def load(self, model_id: str) -> "ScriptedEngine":
-        """Return what has the tokenizer."""
-        self.inspect(model_id)
-        return self
+    def load(self, model_id: str) -> "ScriptedModel":
+        """Keep a model in memory."""
+        model = ScriptedModel(self.inspect(model_id), self.decoder)
+        return self._loaded.setdefault(model_id, model)
+
+    def unload(self, model_id: str | None = None) -> None:
+        """Forget that a model is in memory."""
+        for loaded in [model_id] if model_id is not None else list(self._loaded):
+            self._loaded.pop(loaded, None)
+
+    def loaded_models(self) -> "list[ScriptedModel]":
+        """Return what `load` was asked for."""
+        return [self._loaded[model_id] for model_id in sorted(self._loaded)]
+
+    def render(
+        self,
+        model_id: str,
+        messages: Messages,
+        *,
+        add_generation_prompt: bool = True,
+        continue_final_message: bool = False,
+    ) -> str:
+        """Write the messages one per line."""
+        self.load(model_id)
+        lines = [f"{message['role']}: {message['content']}" for message in messages]
+        return "\n".join(lines)
+
+    def encode_chat(
+        self, model_id: str, messages: Messages, *, continue_final_message: bool = False
+    ) -> list[int]:
+        """Return the bytes of that."""
+        return list(self.render(model_id, messages).encode())
 
     def generate(
         self,
@@ -82,7 +111,7 @@ class ScriptedEngine:
         """Give the answer."""
         config = config or self.default_config(model_id)
         self.requests.append((prompt, config, choice))
-        tokens = self.tokenizer.encode(prompt) if isinstance(prompt, str) else prompt
+        tokens = self.load(model_id).tokenizer.encode(prompt) if isinstance(prompt, str) else prompt
 
         def tell(event: TokenEvent) -> bool | None:
             return on_text(event.text) if event.text else None
@@ -95,7 +124,7 @@ class ScriptedEngine:
     def chat(
         self,
         model_id: str,
-        messages: Sequence[Mapping[str, object]],
+        messages: Messages,
         config: GenerationConfig | None = None,
         *,
         on_text: OnText,
@@ -104,13 +133,33 @@ class ScriptedEngine:
         continue_final_message: bool = False,
     ) -> Generation:
         """Give the answer to the messages written one per line."""
-        prompt = "\n".join(f"{message['role']}: {message['content']}" for message in messages)
+        prompt = self.render(model_id, messages)
         return self.generate(model_id, prompt, config, on_text=on_text, cancelled=cancelled, choice=choice)
 
 
-class _Bytes:
+class ByteWords:
+    """A tokenizer whose tokens are bytes."""
+
+    vocab_size = BYTES + 1
+
     def encode(self, text: str, add_special_tokens: bool = True, parse_special: bool = True) -> list[int]:
+        """Return the bytes of a text; there are no special tokens."""
         return list(text.encode())
+
+    def decode(self, ids: Iterable[int], skip_special_tokens: bool = True) -> str:
+        """Return the text of bytes; the last token ends an answer."""
+        end = "" if skip_special_tokens else "<end>"
+        return "".join(end if token == END else chr(token) for token in ids)
+
+
+@dataclass(frozen=True)
+class ScriptedModel:
+    """A model that is in memory."""
+
+    manifest: ModelManifest
+    decoder: "_Decoder"
+    tokenizer: ByteWords = field(default_factory=ByteWords)
+    template: ChatTemplate = field(default_factory=lambda: ChatTemplate("{{ messages }}"))
 
 
 class _Decoder(ScriptedDecoder):

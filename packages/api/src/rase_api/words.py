@@ -7,7 +7,7 @@ from rase_core.errors import UnencodableText
 from rase_core.sampling import GenerationConfig
 
 from rase_api.errors import InvalidValue
-from rase_api.serving import Encoder, ServingEngine
+from rase_api.serving import ServingEngine, Words
 
 
 def without(
@@ -27,7 +27,7 @@ def _spellings(engine: ServingEngine, model_id: str, words: Sequence[str]) -> It
             yield _tokens(tokenizer, spelling)
 
 
-def _tokens(tokenizer: Encoder, word: str) -> tuple[int, ...]:
+def _tokens(tokenizer: Words, word: str) -> tuple[int, ...]:
     try:
         return tuple(tokenizer.encode(word, add_special_tokens=False, parse_special=False))
     except UnencodableText as error:

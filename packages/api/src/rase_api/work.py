@@ -6,19 +6,32 @@ from collections.abc import Callable, Iterable
 from concurrent.futures import Executor, Future
 from dataclasses import dataclass
 
-from rase_core.errors import Cancelled
+from rase_core.errors import Cancelled, RequestTimeout
 from rase_core.generation import Generation, StopReason
 from starlette.requests import Request
 
+from rase_api.record import Record, record_of
 from rase_api.serving import IsCancelled, OnText
 
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """One generation to run: which choice of the answer it is, and the engine call that makes it."""
+    """One generation to run: which choice of the answer it is, and the engine call that makes it.
+
+    `prompt_tokens` is for APIs that tell them before the first text.
+    """
 
     index: int
     run: Callable[[OnText, IsCancelled], Generation]
+    prompt_tokens: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Started:
+    """The beginning of a choice whose prompt was counted."""
+
+    index: int
+    prompt_tokens: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,42 +57,79 @@ class Failed:
     error: BaseException
 
 
-Event = Text | Finished | Failed
+@dataclass(frozen=True, slots=True)
+class Quiet:
+    """Nothing has happened for a while."""
+
+
+Event = Started | Text | Finished | Failed | Quiet
 
 
 class Work:
     """The choices of one request, run one after another in a worker thread.
 
-    The thread is told to stop, at the next token, as soon as the client has gone, the work is closed, or the
-    task that watches the client ends for any other reason, such as the end of the server.
+    The thread is told to stop, at the next token, as soon as the client has gone, the time is over, the work
+    is closed, or the task that watches the client ends for any other reason, such as the end of the server.
     """
 
-    def __init__(self, request: Request, pool: Executor, choices: Iterable[Choice]) -> None:
+    def __init__(
+        self, request: Request, pool: Executor, choices: Iterable[Choice], timeout: float | None = None
+    ) -> None:
         self._loop = asyncio.get_running_loop()
+        self._record: Record = record_of(request.scope)
         self._stop = threading.Event()
         self._events: asyncio.Queue[Event | None] = asyncio.Queue()
+        self._is_late = False
+        self._timeout = timeout
+        self._timer = None if timeout is None else self._loop.call_later(timeout, self._expire)
         self._future = pool.submit(self._run, choices)
         self._future.add_done_callback(self._wake)
         self._watch = asyncio.create_task(self._until_gone(request))
 
-    async def next(self) -> Event | None:
-        """Wait for what happens next: None is the end, and so is Failed."""
-        event = await self._events.get()
-        if event is not None:
-            return event
-        if self._stop.is_set():
-            return Failed(Cancelled("the client has gone"))
-        error = self._future.exception()
-        return None if error is None else Failed(error)
+    async def next(self, patience: float | None = None) -> Event | None:
+        """Wait for what happens next: None is the end, and so is Failed.
+
+        After `patience` seconds without anything that is Quiet.
+        """
+        try:
+            async with asyncio.timeout(patience):
+                event = await self._events.get()
+        except TimeoutError:
+            return Quiet()
+        event = event or self._end()
+        self._note(event)
+        return event
 
     def close(self) -> None:
         """Stop the engine at its next token, if it is not done."""
         self._stop.set()
         self._future.cancel()
         self._watch.cancel()
+        if self._timer is not None:
+            self._timer.cancel()
+
+    def _end(self) -> Failed | None:
+        if self._is_late and self._timeout is not None:
+            return Failed(RequestTimeout(self._timeout))
+        if self._stop.is_set():
+            self._record.is_abandoned = True
+            return Failed(Cancelled("the client has gone"))
+        error = self._future.exception()
+        return None if error is None else Failed(error)
+
+    def _note(self, event: Event | None) -> None:
+        match event:
+            case Text():
+                self._record.see_text()
+            case Finished(_, generation):
+                self._record.count(generation)
+            case Failed(error):
+                self._record.failure = error
 
     def _run(self, choices: Iterable[Choice]) -> None:
         for choice in choices:
+            if choice.prompt_tokens is not None:
+                self._put(Started(choice.index, choice.prompt_tokens))
             generation = choice.run(self._teller(choice.index), self._stop.is_set)
             if generation.stop_reason is StopReason.CANCELLED:
                 raise Cancelled("the generation was cancelled")
@@ -101,6 +151,11 @@ class Work:
 
     def _wake(self, _: Future[None]) -> None:
         self._put(None)
+
+    def _expire(self) -> None:
+        self._is_late = True
+        self._stop.set()
+        self._events.put_nowait(None)
 
     async def _until_gone(self, request: Request) -> None:
         try:

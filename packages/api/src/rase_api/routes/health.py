@@ -2,12 +2,13 @@
 
 from fastapi import APIRouter
 
-from rase_api.routes.route import Route
+from rase_api.routing import routes_of
+from rase_api.state import ServerState
 
 
-def health_routes() -> APIRouter:
+def health_routes(state: ServerState) -> APIRouter:
     """Make the routes."""
-    routes = APIRouter(route_class=Route)
+    routes = routes_of(state, is_public=True)
 
     @routes.api_route("/health", methods=["GET", "HEAD"])
     async def health() -> dict[str, str]:

@@ -5,14 +5,14 @@ import asyncio
 from fastapi import APIRouter
 from rase_core.manifest import ModelManifest
 
-from rase_api.replies import Json
-from rase_api.routes.route import Route
+from rase_api.dialects import Json
+from rase_api.routing import routes_of
 from rase_api.state import ServerState
 
 
 def models_routes(state: ServerState) -> APIRouter:
     """Make the routes."""
-    routes = APIRouter(route_class=Route)
+    routes = routes_of(state)
 
     @routes.get("/v1/models", response_model=None)
     async def models() -> Json:

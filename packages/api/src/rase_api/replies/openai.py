@@ -1,14 +1,19 @@
-"""What goes back: OpenAI's objects for answers, for pieces of answers, and for their cost."""
+"""Answers of chat and completions, whole and as chunks of a stream."""
 
 import time
 import uuid
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Protocol
 
 from rase_core.generation import Generation, StopReason
 
-Json = dict[str, object]
+from rase_api.dialects import OPENAI, Json
+from rase_api.replies.cost import timings, usage
+from rase_api.replies.writer import KEEP_ALIVE, SSE, sse
+from rase_api.schemas.openai import OpenAIRequest
+from rase_api.state import ServedModel
+
+DONE = b"data: [DONE]\n\n"
 
 FINISH_REASONS: Mapping[StopReason, str] = {
     StopReason.STOP_TOKEN: "stop",
@@ -94,44 +99,70 @@ def _choice(index: int, content: Json, generation: Generation | None = None) -> 
     return {"index": index, **content, "logprobs": None, "finish_reason": reason}
 
 
-@dataclass(frozen=True, slots=True)
-class Reply:
-    """What all objects of one answer have in common."""
+class OpenAIWriter:
+    """Writes an answer in OpenAI's order: for each choice a role, the text, and the end; then the cost."""
 
-    shape: Shape
-    id: str
-    created: int
-    model: str
-    system_fingerprint: str
+    media_type = SSE
+    quiet = KEEP_ALIVE
 
-    @classmethod
-    def new(cls, shape: Shape, model: str, system_fingerprint: str) -> "Reply":
-        """Begin an answer now, under an id of its own."""
-        identity = f"{shape.id_prefix}{uuid.uuid4().hex}"
-        return cls(shape, identity, int(time.time()), model, system_fingerprint)
+    def __init__(self, body: OpenAIRequest, shape: Shape, model: ServedModel) -> None:
+        self._body, self._shape = body, shape
+        self._id = f"{shape.id_prefix}{uuid.uuid4().hex}"
+        self._created = int(time.time())
+        self._model = model
+        self._opened: set[int] = set()
+        self._generations: list[Generation] = []
 
-    def whole(self, generations: Sequence[Generation], per_prompt: int) -> Json:
+    def whole(self, generations: Sequence[Generation]) -> Json:
         """Write the whole answer."""
-        choices = [self.shape.choice(index, generation) for index, generation in enumerate(generations)]
-        return self._object(self.shape.whole, choices) | {"usage": usage(generations, per_prompt)}
+        choices = [self._shape.choice(index, generation) for index, generation in enumerate(generations)]
+        return self._object(self._shape.whole, choices) | self._cost(generations)
 
-    def chunk(self, *choices: Json) -> Json:
-        """Write a piece of the answer."""
-        return self._object(self.shape.chunk, list(choices))
+    def started(self, index: int, prompt_tokens: int) -> Iterator[bytes]:
+        """Write nothing yet."""
+        yield from ()
+
+    def text(self, index: int, text: str) -> Iterator[bytes]:
+        """Write a piece of text."""
+        yield from self._opening(index)
+        yield self._chunk(self._shape.delta(index, text))
+
+    def finished(self, index: int, generation: Generation) -> Iterator[bytes]:
+        """Write why a choice has ended."""
+        self._generations.append(generation)
+        yield from self._opening(index)
+        yield self._chunk(self._shape.closing(index, generation))
+
+    def end(self) -> Iterator[bytes]:
+        """Write the chunk that counts the tokens, if it was asked for, and the end."""
+        if self._body.has_usage_chunk:
+            yield sse(self._object(self._shape.chunk, []) | self._cost(self._generations))
+        yield DONE
+
+    def failed(self, error: BaseException) -> Iterator[bytes]:
+        """Write an error instead of the end."""
+        yield sse(OPENAI.envelope(error, self._body.names))
+
+    def _opening(self, index: int) -> Iterator[bytes]:
+        if index not in self._opened:
+            self._opened.add(index)
+            opening = self._shape.opening(index)
+            if opening is not None:
+                yield self._chunk(opening)
+
+    def _chunk(self, choice: Json) -> bytes:
+        chunk = self._object(self._shape.chunk, [choice])
+        return sse(chunk | {"usage": None} if self._body.has_usage_chunk else chunk)
+
+    def _cost(self, generations: Sequence[Generation]) -> Json:
+        return {"usage": usage(generations, self._body.choices), "timings": timings(generations)}
 
     def _object(self, kind: str, choices: list[Json]) -> Json:
         return {
-            "id": self.id,
+            "id": self._id,
             "object": kind,
-            "created": self.created,
-            "model": self.model,
-            "system_fingerprint": self.system_fingerprint,
+            "created": self._created,
+            "model": self._model.id,
+            "system_fingerprint": self._model.fingerprint,
             "choices": choices,
         }
-
-
-def usage(generations: Sequence[Generation], per_prompt: int) -> Json:
-    """Count the tokens of an answer: each prompt once, however many choices it has."""
-    prompt = sum(generation.prompt_tokens for generation in generations[::per_prompt])
-    completion = sum(len(generation.tokens) for generation in generations)
-    return {"prompt_tokens": prompt, "completion_tokens": completion, "total_tokens": prompt + completion}

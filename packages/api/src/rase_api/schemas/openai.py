@@ -1,16 +1,55 @@
-"""The bodies of OpenAI's two text endpoints, as pydantic models."""
+"""The bodies of OpenAI's two older text endpoints."""
 
+from collections.abc import Mapping
 from typing import Annotated, ClassVar, Literal
 
 from pydantic import BeforeValidator, Field
 from pydantic_core import PydanticCustomError
 
 from rase_api.errors import InvalidValue, UnsupportedParameter
-from rase_api.parameters import Parameters, Strict, only
+from rase_api.fields import Ignored, No, NoList, NoText, Nothing, Strict, only
+from rase_api.schemas.prompts import Prompt, Prompts, prompts_of
+from rase_api.schemas.sampling import SAMPLING, SamplingRequest
 
-MOST_PROMPTS = 2048
+MOST_CHOICES = 128
 
-Prompt = str | tuple[int, ...]
+
+class StreamOptions(Strict):
+    """What a stream carries besides the text."""
+
+    include_usage: bool | None = None
+    include_obfuscation: No = None
+
+
+class OpenAIRequest(SamplingRequest):
+    """What chat and completions share."""
+
+    sampling: ClassVar[Mapping[str, str]] = {
+        **SAMPLING,
+        "max_tokens": "max_tokens",
+        "max_completion_tokens": "max_tokens",
+    }
+
+    stream_options: StreamOptions | None = None
+    n: Annotated[int, Field(ge=1, le=MOST_CHOICES)] | None = None
+    max_tokens: int | None = None
+    max_completion_tokens: int | None = None
+
+    @property
+    def choices(self) -> int:
+        """How many answers each prompt gets."""
+        return 1 if self.n is None else self.n
+
+    @property
+    def has_usage_chunk(self) -> bool:
+        """Whether a stream ends with a chunk that counts tokens."""
+        return self.stream_options is not None and bool(self.stream_options.include_usage)
+
+    def refuse_contradictions(self) -> None:
+        """Refuse options of a stream that is none."""
+        if self.stream_options is not None and not self.stream:
+            raise InvalidValue("'stream_options' is only allowed when 'stream' is true.", "stream_options")
+        super().refuse_contradictions()
 
 
 class TextPart(Strict):
@@ -18,7 +57,7 @@ class TextPart(Strict):
 
     type: Annotated[object, only("text")]
     text: str
-    cache_control: object = None
+    cache_control: Ignored = None
 
 
 def _as_parts(value: object) -> object:
@@ -40,13 +79,13 @@ class Message(Strict):
     role: Literal["system", "developer", "user", "assistant", "tool", "function"]
     content: Content
     name: str | None = None
-    cache_control: object = None
-    refusal: Annotated[object, only("")] = None
-    annotations: Annotated[object, only([])] = None
-    tool_calls: Annotated[object, only([])] = None
-    tool_call_id: Annotated[object, only()] = None
-    function_call: Annotated[object, only()] = None
-    audio: Annotated[object, only()] = None
+    cache_control: Ignored = None
+    refusal: NoText = None
+    annotations: NoList = None
+    tool_calls: NoList = None
+    tool_call_id: Nothing = None
+    function_call: Nothing = None
+    audio: Nothing = None
 
     def refuse_gaps(self, path: str) -> None:
         """Raise a RequestError for a message that only makes sense with tools."""
@@ -66,7 +105,7 @@ class Message(Strict):
         return turn if self.name is None else turn | {"name": self.name}
 
 
-class ChatRequest(Parameters):
+class ChatRequest(OpenAIRequest):
     """The body of POST /v1/chat/completions."""
 
     prompt_name: ClassVar[str] = "messages"
@@ -76,23 +115,24 @@ class ChatRequest(Parameters):
     add_generation_prompt: Annotated[object, only(True)] = None
     chat_template_kwargs: Annotated[object, only({})] = None
 
-    logprobs: Annotated[object, only(False)] = None
+    logprobs: No = None
     top_logprobs: Annotated[object, only(0)] = None
     response_format: Annotated[object, only({"type": "text"})] = None
-    tools: Annotated[object, only([])] = None
+    tools: NoList = None
     tool_choice: Annotated[object, only("none", "auto")] = None
     parallel_tool_calls: bool | None = None
-    functions: Annotated[object, only([])] = None
+    functions: NoList = None
     function_call: Annotated[object, only("none", "auto")] = None
-    reasoning_effort: Annotated[object, only()] = None
+    reasoning_effort: Nothing = None
     verbosity: Annotated[object, only("medium")] = None
     modalities: Annotated[object, only(["text"])] = None
-    audio: Annotated[object, only()] = None
-    prediction: Annotated[object, only()] = None
-    web_search_options: Annotated[object, only()] = None
+    audio: Nothing = None
+    prediction: Nothing = None
+    web_search_options: Nothing = None
 
-    def _refuse_contradictions(self) -> None:
-        super()._refuse_contradictions()
+    def refuse_contradictions(self) -> None:
+        """Refuse what only makes sense with tools, and what cannot be gone on with."""
+        super().refuse_contradictions()
         for index, message in enumerate(self.messages):
             message.refuse_gaps(f"messages[{index}]")
         if self.continue_final_message and self.messages[-1].role != "assistant":
@@ -105,41 +145,16 @@ class ChatRequest(Parameters):
         return [message.as_turn() for message in self.messages]
 
 
-def _as_prompts(value: object) -> object:
-    if isinstance(value, str):
-        return [value]
-    if isinstance(value, list):
-        if value and all(type(item) is int for item in value):
-            return [tuple(value)]
-        return [_prompt(item) for item in value]
-    raise PydanticCustomError("prompt_type", "expected a string, a list of strings or a list of token ids")
-
-
-def _prompt(item: object) -> Prompt:
-    if isinstance(item, str):
-        return item
-    if isinstance(item, list) and all(type(token) is int for token in item):
-        return tuple(item)
-    raise PydanticCustomError("prompt_type", "each prompt must be a string or a list of token ids")
-
-
-Prompts = Annotated[
-    list[object],
-    BeforeValidator(_as_prompts, json_schema_input_type=str | list[str] | list[int] | list[list[int]]),
-    Field(min_length=1, max_length=MOST_PROMPTS),
-]
-
-
-class CompletionRequest(Parameters):
+class CompletionRequest(OpenAIRequest):
     """The body of POST /v1/completions."""
 
     prompt: Prompts
 
     best_of: Annotated[object, only(1)] = None
-    echo: Annotated[object, only(False)] = None
-    logprobs: Annotated[object, only()] = None
-    suffix: Annotated[object, only("")] = None
+    echo: No = None
+    logprobs: Nothing = None
+    suffix: NoText = None
 
     def prompts(self) -> list[Prompt]:
         """Return the prompts, each a text or token ids."""
-        return [prompt for prompt in self.prompt if isinstance(prompt, str | tuple)]
+        return prompts_of(self.prompt)

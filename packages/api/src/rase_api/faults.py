@@ -1,0 +1,158 @@
+"""What goes over the wire for each class of error: the only place of HTTP statuses."""
+
+import logging
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from rase_core.errors import (
+    BackendUnavailable,
+    Cancelled,
+    ContextOverflow,
+    EngineError,
+    IntegrityMismatch,
+    InvalidConversation,
+    InvalidGenerationConfig,
+    InvalidManifest,
+    InvalidModelId,
+    ModelFileError,
+    ModelFileNotFound,
+    ModelNotFound,
+    QueueFull,
+    RequestTimeout,
+    ShuttingDown,
+    TemplateError,
+    TokenizerError,
+    UnencodableText,
+)
+
+from rase_api.errors import (
+    BodyTooLarge,
+    InvalidApiKey,
+    InvalidJson,
+    InvalidType,
+    InvalidValue,
+    MethodNotAllowed,
+    MissingParameter,
+    NotReady,
+    RequestError,
+    UnknownParameter,
+    UnknownPath,
+    UnsupportedMediaType,
+    UnsupportedParameter,
+    clipped,
+)
+
+logger = logging.getLogger(__name__)
+
+Names = Mapping[str, str]
+"""Field of GenerationConfig, or `prompt` -> what the request calls it, where that differs."""
+
+NO_NAMES: Names = {}
+
+
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """The status, headers, and `type` and `code` in OpenAI's words that an error class has."""
+
+    status: int
+    type: str
+    code: str
+    headers: Mapping[str, str] = field(default_factory=dict)
+
+
+REQUEST = "invalid_request_error"
+SERVER = "server_error"
+LATER = {"Retry-After": "1"}
+
+FAULTS: Mapping[type[BaseException], Fault] = {
+    InvalidJson: Fault(400, REQUEST, "invalid_json"),
+    MissingParameter: Fault(400, REQUEST, "missing_required_parameter"),
+    UnknownParameter: Fault(400, REQUEST, "unknown_parameter"),
+    UnsupportedParameter: Fault(400, REQUEST, "unsupported_parameter"),
+    InvalidType: Fault(400, REQUEST, "invalid_type"),
+    InvalidValue: Fault(400, REQUEST, "invalid_value"),
+    InvalidGenerationConfig: Fault(400, REQUEST, "invalid_value"),
+    ContextOverflow: Fault(400, REQUEST, "context_length_exceeded"),
+    TemplateError: Fault(400, REQUEST, "chat_template_error"),
+    UnencodableText: Fault(400, REQUEST, "invalid_value"),
+    InvalidConversation: Fault(400, REQUEST, "invalid_value"),
+    InvalidApiKey: Fault(401, REQUEST, "invalid_api_key", {"WWW-Authenticate": "Bearer"}),
+    InvalidModelId: Fault(404, REQUEST, "model_not_found"),
+    ModelNotFound: Fault(404, REQUEST, "model_not_found"),
+    UnknownPath: Fault(404, REQUEST, "unknown_url"),
+    MethodNotAllowed: Fault(405, REQUEST, "method_not_supported"),
+    BodyTooLarge: Fault(413, REQUEST, "request_too_large"),
+    UnsupportedMediaType: Fault(415, REQUEST, "unsupported_media_type"),
+    QueueFull: Fault(429, "rate_limit_error", "queue_full", LATER),
+    ModelFileError: Fault(500, SERVER, "model_unusable"),
+    ModelFileNotFound: Fault(500, SERVER, "model_file_not_found"),
+    TokenizerError: Fault(500, SERVER, "tokenizer_error"),
+    IntegrityMismatch: Fault(500, SERVER, "integrity_mismatch"),
+    InvalidManifest: Fault(500, SERVER, "invalid_manifest"),
+    EngineError: Fault(500, SERVER, "engine_error"),
+    Cancelled: Fault(503, SERVER, "cancelled"),
+    BackendUnavailable: Fault(503, SERVER, "backend_unavailable"),
+    NotReady: Fault(503, SERVER, "not_ready", LATER),
+    ShuttingDown: Fault(503, SERVER, "shutting_down", LATER),
+    RequestTimeout: Fault(504, SERVER, "request_timeout"),
+    Exception: Fault(500, SERVER, "internal_error"),
+}
+
+BELONGS_TO_CLIENTS = (Cancelled, NotReady, RequestTimeout, ShuttingDown)
+
+
+def fault_of(error: BaseException) -> Fault:
+    """Find the nearest of an error's classes that the table names."""
+    return next((FAULTS[kind] for kind in type(error).__mro__ if kind in FAULTS), FAULTS[Exception])
+
+
+def message_of(error: BaseException, names: Names = NO_NAMES) -> str:
+    """Say what a client may read of an error; one that is not rase's says nothing of itself."""
+    return clipped(_message(error, names))
+
+
+def param_of(error: BaseException, names: Names = NO_NAMES) -> str | None:
+    """Name the part of the request that is at fault."""
+    match error:
+        case RequestError():
+            return error.param
+        case InvalidGenerationConfig():
+            return names.get(error.parameter, error.parameter)
+        case InvalidConversation(index=int(index)):
+            return f"{names.get('prompt', 'prompt')}[{index}]"
+        case ContextOverflow() | TemplateError() | UnencodableText():
+            return names.get("prompt", "prompt")
+        case ModelNotFound() | InvalidModelId():
+            return "model"
+        case _:
+            return None
+
+
+def report(error: BaseException) -> None:
+    """Log what is the server's own fault, a bug with its traceback; a client reads of its own."""
+    if fault_of(error).status < FAULTS[Exception].status or isinstance(error, BELONGS_TO_CLIENTS):
+        return
+    if isinstance(error, EngineError):
+        logger.error("%s%s", error.message, f" ({error.advice})" if error.advice else "")
+    else:
+        logger.error("a request failed", exc_info=error)
+
+
+def _message(error: BaseException, names: Names) -> str:
+    match error:
+        case ContextOverflow():
+            # Clients recognise this error by OpenAI's wording.
+            return (
+                f"This model's maximum context length is {error.limit} tokens. However, your "
+                f"{names.get('prompt', 'prompt')} resulted in {error.tokens} tokens. "
+                f"Please reduce the length of the {names.get('prompt', 'prompt')}."
+            )
+        case InvalidGenerationConfig():
+            value = clipped(repr(error.value))
+            return (
+                f"Invalid value for '{param_of(error, names)}': expected {error.expected}, but got {value}."
+            )
+        case EngineError():
+            return error.message
+        case _:
+            return "The server failed to process the request."

@@ -1,0 +1,79 @@
+"""Which generations a request needs; plans are iterated in a worker thread, where waiting is allowed."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import product
+
+from rase_core.generation import Generation
+from rase_core.sampling import GenerationConfig
+
+from rase_api.schemas.prompts import Prompt
+from rase_api.serving import IsCancelled, Messages, OnText, ServingEngine
+from rase_api.words import without
+from rase_api.work import Choice
+
+
+@dataclass(frozen=True, slots=True)
+class Conversation:
+    """Messages to be answered `n` times, or their last one to be gone on with; `words` must not come.
+
+    `is_counted` tells the prompt's tokens before the first text.
+    """
+
+    messages: Messages
+    n: int = 1
+    words: Sequence[str] = ()
+    is_continued: bool = False
+    is_counted: bool = False
+
+    def choices(self, engine: ServingEngine, model_id: str, config: GenerationConfig) -> Iterator[Choice]:
+        """Yield the generations."""
+        config = without(engine, model_id, config, self.words)
+        tokens = self.count(engine, model_id) if self.is_counted else None
+        for index in range(self.n):
+
+            def run(on_text: OnText, cancelled: IsCancelled, choice: int = index) -> Generation:
+                return engine.chat(
+                    model_id,
+                    self.messages,
+                    config,
+                    on_text=on_text,
+                    cancelled=cancelled,
+                    choice=choice,
+                    continue_final_message=self.is_continued,
+                )
+
+            yield Choice(index, run, tokens)
+
+    def count(self, engine: ServingEngine, model_id: str) -> int:
+        """Return the number of tokens of the prompt."""
+        return len(engine.encode_chat(model_id, self.messages, continue_final_message=self.is_continued))
+
+
+@dataclass(frozen=True, slots=True)
+class Completions:
+    """Prompts to be continued `n` times each; `words` must not come.
+
+    A prompt's choices are numbered from 0, so that it gets the same answers alone and in a list.
+    """
+
+    prompts: Sequence[Prompt]
+    n: int = 1
+    words: Sequence[str] = ()
+
+    def choices(self, engine: ServingEngine, model_id: str, config: GenerationConfig) -> Iterator[Choice]:
+        """Yield the generations, prompt by prompt."""
+        config = without(engine, model_id, config, self.words)
+        for index, (prompt, choice) in enumerate(product(self.prompts, range(self.n))):
+
+            def run(
+                on_text: OnText, cancelled: IsCancelled, prompt: Prompt = prompt, choice: int = choice
+            ) -> Generation:
+                return engine.generate(
+                    model_id, prompt, config, on_text=on_text, cancelled=cancelled, choice=choice
+                )
+
+            yield Choice(index, run)
+
+
+Plan = Conversation | Completions

@@ -1,0 +1,94 @@
+"""What happened to one request, as far as the log and the metrics want to know."""
+
+import re
+import uuid
+from dataclasses import dataclass, field
+from enum import StrEnum
+from time import perf_counter
+
+from rase_core.errors import Cancelled, RequestTimeout
+from rase_core.generation import Generation
+from starlette.requests import HTTPConnection
+from starlette.types import Scope
+
+from rase_api.faults import fault_of
+
+KEY = "rase.record"
+ID_HEADER = "x-request-id"
+ID = re.compile(r"[A-Za-z0-9._:/+=-]{1,128}")
+
+
+class Outcome(StrEnum):
+    """How a request ended."""
+
+    OK = "ok"
+    CLIENT_ERROR = "client_error"
+    SERVER_ERROR = "server_error"
+    CANCELLED = "cancelled"
+    TIMEOUT = "timeout"
+
+
+@dataclass(slots=True)
+class Record:
+    """A request under way. Times are seconds; `status` is 0 until a response has begun."""
+
+    id: str
+    method: str
+    path: str
+    route: str
+    started: float = field(default_factory=perf_counter)
+    status: int = 0
+    model: str | None = None
+    is_streamed: bool = False
+    prompt_tokens: int = 0
+    cached_tokens: int = 0
+    completion_tokens: int = 0
+    first_text: float | None = None
+    seconds: float = 0.0
+    is_abandoned: bool = False
+    failure: BaseException | None = None
+
+    @classmethod
+    def begin(cls, scope: Scope, route: str) -> "Record":
+        """Begin the record of a request and leave it where `record_of` finds it; a fit id is kept."""
+        connection = HTTPConnection(scope)
+        given = connection.headers.get(ID_HEADER, "")
+        identity = given if ID.fullmatch(given) else uuid.uuid4().hex
+        record = cls(identity, str(scope["method"]), str(scope["path"]), route)
+        scope[KEY] = record
+        return record
+
+    def count(self, generation: Generation) -> None:
+        """Add the tokens of a finished choice."""
+        self.prompt_tokens += generation.prompt_tokens
+        self.cached_tokens += generation.cached_tokens
+        self.completion_tokens += len(generation.tokens)
+
+    def see_text(self) -> None:
+        """Note the time of the first text."""
+        if self.first_text is None:
+            self.first_text = perf_counter() - self.started
+
+    def end(self) -> None:
+        """Note how long it took."""
+        self.seconds = perf_counter() - self.started
+
+    @property
+    def outcome(self) -> Outcome:
+        """How it ended, whatever the status that had gone out by then."""
+        if isinstance(self.failure, RequestTimeout):
+            return Outcome.TIMEOUT
+        if self.is_abandoned or isinstance(self.failure, Cancelled):
+            return Outcome.CANCELLED
+        status = self.status if self.failure is None else fault_of(self.failure).status
+        if status >= 500:
+            return Outcome.SERVER_ERROR
+        return Outcome.CLIENT_ERROR if status >= 400 else Outcome.OK
+
+
+def record_of(scope: Scope) -> Record:
+    """Return the record of a request that a Route handles."""
+    record = scope[KEY]
+    if not isinstance(record, Record):
+        raise TypeError(f"{KEY} is a {type(record).__name__}")
+    return record

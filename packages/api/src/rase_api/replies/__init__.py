@@ -1,0 +1,1 @@
+"""What goes back, one file for each API."""

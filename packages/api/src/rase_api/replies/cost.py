@@ -1,0 +1,45 @@
+"""What an answer cost: tokens and times."""
+
+from collections.abc import Sequence
+
+from rase_core.generation import Generation
+
+from rase_api.dialects import Json
+
+
+def usage(generations: Sequence[Generation], per_prompt: int) -> Json:
+    """Count the tokens of an answer in OpenAI's form: each prompt once, however many choices it has."""
+    first = generations[::per_prompt]
+    prompt = sum(generation.prompt_tokens for generation in first)
+    completion = sum(len(generation.tokens) for generation in generations)
+    return {
+        "prompt_tokens": prompt,
+        "completion_tokens": completion,
+        "total_tokens": prompt + completion,
+        "prompt_tokens_details": {"cached_tokens": sum(generation.cached_tokens for generation in first)},
+    }
+
+
+def timings(generations: Sequence[Generation]) -> Json:
+    """Tell where the time went, as llama-server does: all choices together, milliseconds and tokens/s.
+
+    `prompt_n` are the tokens of prompts that were computed, `cache_n` those that were not.
+    """
+    cached = sum(generation.cached_tokens for generation in generations)
+    prompt = sum(generation.prompt_tokens for generation in generations) - cached
+    predicted = sum(len(generation.tokens) for generation in generations)
+    prompt_seconds = sum(generation.prefill_seconds for generation in generations)
+    predicted_seconds = sum(generation.decode_seconds for generation in generations)
+    return {
+        "cache_n": cached,
+        "prompt_n": prompt,
+        "prompt_ms": prompt_seconds * 1000,
+        "prompt_per_second": _rate(prompt, prompt_seconds),
+        "predicted_n": predicted,
+        "predicted_ms": predicted_seconds * 1000,
+        "predicted_per_second": _rate(predicted, predicted_seconds),
+    }
+
+
+def _rate(count: int, seconds: float) -> float:
+    return count / seconds if seconds > 0 else 0.0

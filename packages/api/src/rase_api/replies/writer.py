@@ -1,0 +1,61 @@
+"""How an answer is written, whatever the API: whole, or piece by piece as it comes."""
+
+import json
+from collections.abc import Iterable, Sequence
+from typing import Protocol
+
+from rase_core.generation import Generation
+
+from rase_api.dialects import Json
+
+SSE = "text/event-stream"
+NDJSON = "application/x-ndjson"
+KEEP_ALIVE = b": keep-alive\n\n"
+
+
+class Writer(Protocol):
+    """Writes one answer. The pieces of a stream are whole events or lines; a failure ends the stream."""
+
+    media_type: str
+    """Of a stream."""
+    quiet: bytes
+    """What a stream says to stay alive; nothing where its form has no words for that."""
+
+    def whole(self, generations: Sequence[Generation]) -> object:
+        """Write the whole answer as JSON."""
+
+    def started(self, index: int, prompt_tokens: int) -> Iterable[bytes]:
+        """Write that a choice begins."""
+
+    def text(self, index: int, text: str) -> Iterable[bytes]:
+        """Write a piece of text."""
+
+    def finished(self, index: int, generation: Generation) -> Iterable[bytes]:
+        """Write that a choice has ended."""
+
+    def end(self) -> Iterable[bytes]:
+        """Write the end of the stream."""
+
+    def failed(self, error: BaseException) -> Iterable[bytes]:
+        """Write what went wrong."""
+
+
+def sse(value: object, event: str | None = None) -> bytes:
+    """Write one event, in ASCII only: clients split lines at characters that JSON leaves as they are."""
+    name = b"" if event is None else f"event: {event}\n".encode("ascii")
+    return name + b"data: " + compact(value) + b"\n\n"
+
+
+def typed_sse(value: Json) -> bytes:
+    """Write one event under the name that its `type` is."""
+    return sse(value, str(value["type"]))
+
+
+def line(value: object) -> bytes:
+    """Write one line of NDJSON."""
+    return compact(value) + b"\n"
+
+
+def compact(value: object) -> bytes:
+    """Write JSON without spaces, in ASCII."""
+    return json.dumps(value, separators=(",", ":")).encode("ascii")

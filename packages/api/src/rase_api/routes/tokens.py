@@ -1,0 +1,83 @@
+"""POST /tokenize, /detokenize and /apply-template: what a model is given to read."""
+
+from collections.abc import Sequence
+
+from fastapi import APIRouter, Request
+
+from rase_api.body import read_object
+from rase_api.dialects import Json
+from rase_api.errors import InvalidValue
+from rase_api.routing import routes_of
+from rase_api.schemas.tokens import DetokenizeRequest, TemplateRequest, TokenizeRequest
+from rase_api.serving import ServingEngine, Words
+from rase_api.state import ServerState
+
+
+def tokens_routes(state: ServerState) -> APIRouter:
+    """Make the routes."""
+    routes = routes_of(state)
+
+    @routes.post("/tokenize", response_model=None)
+    async def tokenize(request: Request) -> Json:
+        body = TokenizeRequest.parse(await read_object(request, state.settings.max_body_bytes))
+        return await state.asked(lambda engine, model_id: _tokenized(engine, model_id, body), body.model)
+
+    @routes.post("/detokenize", response_model=None)
+    async def detokenize(request: Request) -> Json:
+        body = DetokenizeRequest.parse(await read_object(request, state.settings.max_body_bytes))
+        return await state.asked(lambda engine, model_id: _text(engine, model_id, body.tokens), body.model)
+
+    @routes.post("/apply-template", response_model=None)
+    async def apply_template(request: Request) -> Json:
+        given = await read_object(request, state.settings.max_body_bytes)
+        body = TemplateRequest.parse(await state.with_model(given))
+        return await state.asked(lambda engine, model_id: _rendered(engine, model_id, body), body.model)
+
+    return routes
+
+
+def _tokenized(engine: ServingEngine, model_id: str, body: TokenizeRequest) -> Json:
+    model = engine.load(model_id)
+    tokens = _tokens(engine, model_id, body)
+    answer: Json = {"tokens": tokens, "count": len(tokens), "max_model_len": model.decoder.context_length}
+    if body.with_pieces:
+        answer["tokens"] = [
+            {"id": token, "piece": model.tokenizer.decode([token], False)} for token in tokens
+        ]
+    if body.return_token_strs:
+        answer["token_strs"] = [model.tokenizer.decode([token], False) for token in tokens]
+    return answer
+
+
+def _tokens(engine: ServingEngine, model_id: str, body: TokenizeRequest) -> list[int]:
+    if body.messages is not None:
+        return engine.encode_chat(model_id, [message.as_turn() for message in body.messages])
+    return engine.load(model_id).tokenizer.encode(
+        body.text, body.adds_special_tokens, body.parses_special_tokens
+    )
+
+
+def _text(engine: ServingEngine, model_id: str, tokens: Sequence[int]) -> Json:
+    words = engine.load(model_id).tokenizer
+    _check_tokens(words, tokens)
+    text = words.decode(tokens, skip_special_tokens=False)
+    return {"content": text, "prompt": text}
+
+
+def _check_tokens(words: Words, tokens: Sequence[int]) -> None:
+    for index, token in enumerate(tokens):
+        if not 0 <= token < words.vocab_size:
+            name = f"tokens[{index}]"
+            raise InvalidValue(
+                f"Invalid value for '{name}': expected a token id of 0 to {words.vocab_size - 1}.", name
+            )
+
+
+def _rendered(engine: ServingEngine, model_id: str, body: TemplateRequest) -> Json:
+    prompt = engine.render(
+        model_id,
+        body.turns(),
+        add_generation_prompt=body.add_generation_prompt is not False,
+        continue_final_message=bool(body.continue_final_message),
+    )
+    return {"prompt": prompt}

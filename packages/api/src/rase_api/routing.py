@@ -1,0 +1,60 @@
+"""The class of all routes: who may ask, how failures are told, and what is noted of each request."""
+
+from collections.abc import Callable, Coroutine
+from typing import Any, ClassVar
+
+from fastapi import APIRouter
+from fastapi.routing import APIRoute
+from rase_core.errors import EngineError
+from starlette.requests import ClientDisconnect, Request
+from starlette.responses import Response
+from starlette.types import Receive, Scope, Send
+
+from rase_api.dialects import OPENAI, Dialect
+from rase_api.errors import MethodNotAllowed
+from rase_api.record import record_of
+from rase_api.state import ServerState
+
+
+class Route(APIRoute):
+    """A route whose failures are told in its API's own form, in whatever application it is mounted."""
+
+    state: ClassVar[ServerState]
+    dialect: ClassVar[Dialect] = OPENAI
+    is_public: ClassVar[bool] = False
+
+    async def handle(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Serve a request, watched."""
+        is_allowed = not self.methods or scope["method"] in self.methods
+        handle = super().handle if is_allowed else self._refuse_method
+        await self.state.observer.watch(handle, scope, receive, send, route=self.path)
+
+    def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
+        """Wrap the handler."""
+        handle = super().get_route_handler()
+
+        async def guarded(request: Request) -> Response:
+            try:
+                if not self.is_public:
+                    self.state.keys.check(request)
+                return await handle(request)
+            except EngineError as error:
+                record_of(request.scope).failure = error
+                return self.dialect.response(error)
+            except ClientDisconnect:
+                record_of(request.scope).is_abandoned = True
+                return Response()  # nobody reads it
+
+        return guarded
+
+    async def _refuse_method(self, scope: Scope, receive: Receive, send: Send) -> None:
+        error = MethodNotAllowed(f"There is no {scope['method']} {scope['path']} here.")
+        response = self.dialect.response(error)
+        response.headers["Allow"] = ", ".join(sorted(self.methods or ()))
+        await response(scope, receive, send)
+
+
+def routes_of(state: ServerState, dialect: Dialect = OPENAI, *, is_public: bool = False) -> APIRouter:
+    """Make a router for the routes of one API; public ones need no key."""
+    bound = type("BoundRoute", (Route,), {"state": state, "dialect": dialect, "is_public": is_public})
+    return APIRouter(route_class=bound)

@@ -1,0 +1,56 @@
+"""How a server is set up."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TypedDict
+
+from rase_api.errors import InvalidSetting
+
+MAX_BODY_BYTES = 8 * 1024 * 1024
+KEEP_ALIVE_SECONDS = 15.0
+
+
+class Options(TypedDict, total=False):
+    """The settings as keyword arguments; see Settings."""
+
+    max_body_bytes: int
+    api_keys: Sequence[str]
+    cors_origins: Sequence[str]
+    request_timeout: float | None
+    keep_alive_seconds: float
+    json_log: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Settings:
+    """What an operator decides.
+
+    max_body_bytes: longer bodies are refused.
+    api_keys: a request must bring one of them; none lets everybody in.
+    cors_origins: the web pages that may call the server, by origin; `*` is all.
+    request_timeout: the most seconds that an answer may take, None for no end.
+    keep_alive_seconds: how long a stream is silent before it says that it lives.
+    json_log: whether the access log is JSON.
+
+    Raises InvalidSetting.
+    """
+
+    max_body_bytes: int = MAX_BODY_BYTES
+    api_keys: Sequence[str] = ()
+    cors_origins: Sequence[str] = ()
+    request_timeout: float | None = None
+    keep_alive_seconds: float = KEEP_ALIVE_SECONDS
+    json_log: bool = False
+
+    def __post_init__(self) -> None:
+        for name in ("api_keys", "cors_origins"):
+            value = getattr(self, name)
+            if isinstance(value, str) or not all(value):
+                raise InvalidSetting(name, "a list of texts that are not empty")
+        for name, number in self._seconds().items():
+            if not number > 0:
+                raise InvalidSetting(name, "more than 0 seconds")
+
+    def _seconds(self) -> dict[str, float]:
+        timeout = {} if self.request_timeout is None else {"request_timeout": self.request_timeout}
+        return {"keep_alive_seconds": self.keep_alive_seconds, **timeout}
