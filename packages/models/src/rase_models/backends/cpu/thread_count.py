@@ -5,6 +5,8 @@ import sys
 from collections.abc import Iterable
 from pathlib import Path
 
+from rase_core.errors import BackendFailure
+
 _MANY_CORES = 12
 _SPARED = 4
 """On a large machine a few cores stay free: one busy neighbour would hold up every step."""
@@ -14,22 +16,23 @@ def thread_count(threads: int | None = None) -> int:
     """Return the number of threads: the argument, else RASE_NUM_THREADS, else by the machine's cores.
 
     Raises:
-        ValueError: the number is not positive.
+        BackendFailure: the number is not positive.
     """
-    if threads is None and (text := os.environ.get("RASE_NUM_THREADS")):
-        threads = _parse(text)
-    if threads is None:
-        threads = default_thread_count(usable_cores(), cpu_quota())
-    if threads < 1:
-        raise ValueError(f"the number of threads must be at least 1, not {threads}")
-    return threads
+    if threads is not None:
+        return _checked(threads, "the number of threads")
+    if text := os.environ.get("RASE_NUM_THREADS"):
+        return _checked(text, "RASE_NUM_THREADS")
+    return default_thread_count(usable_cores(), cpu_quota())
 
 
-def _parse(text: str) -> int:
+def _checked(value: int | str, name: str) -> int:
     try:
-        return int(text)
+        count = int(value)
     except ValueError:
-        raise ValueError(f"RASE_NUM_THREADS must be a whole number, not {text!r}") from None
+        count = 0
+    if count < 1:
+        raise BackendFailure(f"{name} must be a whole number of at least 1, not {value!r}")
+    return count
 
 
 def default_thread_count(cores: int, quota: float | None) -> int:

@@ -1,0 +1,71 @@
+"""How many threads a runner uses."""
+
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from rase_core.errors import BackendFailure
+from rase_models.backends.cpu.thread_count import (
+    cpu_quota,
+    default_thread_count,
+    thread_count,
+    usable_cores,
+)
+
+
+def test_the_argument_comes_before_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("RASE_NUM_THREADS", "3")
+    assert thread_count(2) == 2
+    assert thread_count() == 3
+
+
+def test_the_machine_decides_when_nobody_says(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("RASE_NUM_THREADS", raising=False)
+    assert 1 <= thread_count() <= usable_cores()
+
+
+@pytest.mark.parametrize("text", ["two", "1.5", "0", "-1"])
+def test_a_number_that_is_none_is_refused(text: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("RASE_NUM_THREADS", text)
+    with pytest.raises(BackendFailure, match=r"must be a whole number of at least 1"):
+        thread_count()
+
+
+@pytest.mark.parametrize(
+    ("cores", "quota", "expected"),
+    [(1, None, 1), (8, None, 8), (11, None, 11), (12, None, 8), (64, None, 60), (8, 2.5, 2), (8, 0.5, 1)],
+)
+def test_large_machines_keep_some_cores_free(cores: int, quota: float | None, expected: int) -> None:
+    assert default_thread_count(cores, quota) == expected
+
+
+@given(st.integers(1, 500), st.none() | st.floats(0.01, 500))
+def test_there_is_always_a_thread_and_never_more_than_cores(cores: int, quota: float | None) -> None:
+    assert 1 <= default_thread_count(cores, quota) <= cores
+
+
+def make_group(folder: Path, **files: str) -> None:
+    folder.mkdir(parents=True, exist_ok=True)
+    for name, text in files.items():
+        (folder / name.replace("__", ".")).write_text(text)
+
+
+def test_the_tightest_limit_of_the_control_groups_counts(tmp_path: Path) -> None:
+    root, membership = tmp_path / "cgroup", tmp_path / "self"
+    membership.write_text("0::/outer/inner\n")
+    make_group(root / "outer", cpu__max="150000 100000\n")
+    make_group(root / "outer" / "inner", cpu__max="max 100000\n")
+    assert cpu_quota(root, membership) == 1.5
+
+
+def test_limits_of_version_1_count_too(tmp_path: Path) -> None:
+    root, membership = tmp_path / "cgroup", tmp_path / "self"
+    membership.write_text("2:cpu,cpuacct:/box\n1:memory:/box\n")
+    make_group(root / "cpu", cpu__cfs_quota_us="-1", cpu__cfs_period_us="100000")
+    make_group(root / "cpu" / "box", cpu__cfs_quota_us="300000", cpu__cfs_period_us="100000")
+    assert cpu_quota(root, membership) == 3.0
+
+
+def test_no_control_group_is_no_limit(tmp_path: Path) -> None:
+    assert cpu_quota(tmp_path, tmp_path / "none") is None
