@@ -199,3 +199,23 @@ def test_metadata_cannot_drive_the_terminal(rase: Run, smol: str, home: dict[str
     manifest.write_text(text, encoding="utf-8")
     shown = succeed(rase("model", "inspect", smol))
     assert "chat_template\t␛[2J␊chatml\n" in shown
+
+
+def test_a_download_without_network_is_a_named_error(rase_process: Run) -> None:
+    pull = ("model", "pull", "--repo", "nobody/nothing", "--file", "x.gguf", "--id", "x")
+    assert "nobody/nothing" in fail(rase_process(*pull, HF_HUB_OFFLINE="1"), 6)
+
+
+def test_a_tokenizer_is_attached_and_a_broken_one_is_not(rase: Run, smol: str, tmp_path: Path) -> None:
+    from tokenizers import Tokenizer, decoders
+    from tokenizers.models import BPE
+
+    good, broken = tmp_path / "tokenizer.json", tmp_path / "broken.json"
+    tokenizer = Tokenizer(BPE({"a": 0, "b": 1}, []))
+    tokenizer.decoder = decoders.ByteLevel()
+    tokenizer.save(str(good))
+    broken.write_text("{}", encoding="utf-8")
+    model = json.loads(succeed(rase("model", "attach-tokenizer", smol, "--tokenizer", str(good), "--json")))
+    assert model["tokenizer"] == str(good)
+    assert "broken.json" in fail(rase("model", "attach-tokenizer", smol, "--tokenizer", str(broken)), 1)
+    assert json.loads(succeed(rase("model", "inspect", smol, "--json")))["tokenizer"] == str(good)
