@@ -8,13 +8,17 @@ import subprocess
 import sys
 import urllib.request
 from collections.abc import Callable
+from importlib.util import find_spec
 
 import pytest
 from rase_cli.commands import serve as serve_module
 
 Run = Callable[..., subprocess.CompletedProcess[str]]
 
+needs_server = pytest.mark.skipif(find_spec("rase_api") is None, reason="needs the extra serve")
 
+
+@needs_server
 @pytest.mark.skipif(sys.platform == "win32", reason="sends SIGINT to a child")
 def test_the_server_says_where_it_is_and_ends_with_ctrl_c(smol: str, home: dict[str, str]) -> None:
     child = subprocess.Popen(
@@ -38,6 +42,7 @@ def test_the_server_says_where_it_is_and_ends_with_ctrl_c(smol: str, home: dict[
     assert "Traceback" not in errors
 
 
+@needs_server
 def test_a_port_in_use_is_a_named_error(rase: Run) -> None:
     with socket.create_server(("127.0.0.1", 0)) as other:
         port = other.getsockname()[1]
