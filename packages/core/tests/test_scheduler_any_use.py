@@ -75,7 +75,7 @@ class AnyUse(RuleBasedStateMachine):
         )
         self.decoder.on_forward = lambda batch: self.pass_time(0.002 + 0.01 * len(batch.tokens))
         self.scheduler = StepwiseScheduler(
-            self.decoder, SchedulerLimits(waiting=8, running=running, cached_tokens=cached)
+            self.decoder, SchedulerLimits(waiting=4, running=running, cached_tokens=cached)
         )
         self.requests: list[Submitted] = []
         self.cancelled: set[Submitted] = set()
@@ -98,7 +98,7 @@ class AnyUse(RuleBasedStateMachine):
         try:
             self.requests.append(self.scheduler.submit(request))
         except QueueFull as error:
-            assert error.limit == 8
+            assert error.limit == 4
             self.scheduler.run()
             return None
         return self.requests[-1]

@@ -125,6 +125,21 @@ def test_what_is_kept_makes_room_for_what_runs() -> None:
     assert 0 < bench.scheduler.snapshot.cached_sequences <= 3
 
 
+def test_who_waits_for_memory_keeps_what_its_prompt_begins_with() -> None:
+    bench = Bench(kv_capacity=128)
+    bench.answer([9, *SYSTEM])
+    bench.answer(SYSTEM)
+    long = GenerationConfig(temperature=0, max_tokens=10)
+    running = [bench.submit([start] * 40, long) for start in range(2)]
+    waiting = bench.submit([*SYSTEM, *SYSTEM], long)
+    while not running[0].is_done:
+        bench.scheduler.step()
+        assert not waiting.tokens()
+    bench.scheduler.run()
+    assert waiting.ended[0].cached_tokens == len(SYSTEM)
+    assert bench.scheduler.snapshot.totals.preemptions == 0
+
+
 def test_a_cancelled_prompt_leaves_what_it_had_computed() -> None:
     bench = Bench()
     prompt = list(range(20)) * 5

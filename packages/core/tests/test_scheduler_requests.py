@@ -174,15 +174,24 @@ def test_cancelling_ends_a_waiting_request(decoder: HistoryDecoder, scheduler: S
     assert len(running.result(10)[0].tokens) == 100
 
 
-def test_a_full_queue_is_told_with_its_limit(decoder: HistoryDecoder, scheduler: Scheduler) -> None:
-    gate, _ = hold(decoder, scheduler)
-    handles = [scheduler.submit(GenerationRequest(PROMPT, SHORT)) for _ in range(2)]
-    assert scheduler.snapshot().waiting == 2
-    with pytest.raises(QueueFull, match="2 requests are waiting") as caught:
-        scheduler.submit(GenerationRequest(PROMPT, SHORT))
-    assert caught.value.limit == 2
-    gate.open()
-    assert all(handle.result(10) for handle in handles)
+def test_a_full_queue_is_told_with_its_limit(decoder: HistoryDecoder) -> None:
+    with Scheduler(decoder, SchedulerLimits(waiting=2, running=1)) as scheduler:
+        gate = decoder.on_forward = Gate()
+        handles = [scheduler.submit(GenerationRequest(PROMPT, SHORT))]
+        assert gate.is_reached.wait(10)
+        handles += [scheduler.submit(GenerationRequest(PROMPT, SHORT)) for _ in range(2)]
+        with pytest.raises(QueueFull, match="2 requests are waiting") as caught:
+            scheduler.submit(GenerationRequest(PROMPT, SHORT))
+        assert caught.value.limit == 2
+        gate.open()
+        assert all(handle.result(10) for handle in handles)
+
+
+def test_places_that_are_free_are_not_counted_as_waiting(decoder: HistoryDecoder) -> None:
+    with Scheduler(decoder, SchedulerLimits(waiting=0, running=3)) as scheduler:
+        handles = [scheduler.submit(GenerationRequest(PROMPT, SHORT)) for _ in range(3)]
+        assert all(handle.result(10) for handle in handles)
+        scheduler.submit(GenerationRequest(PROMPT, SHORT)).result(10)
 
 
 def test_a_request_that_takes_too_long_fails(decoder: HistoryDecoder) -> None:

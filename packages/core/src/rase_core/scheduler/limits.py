@@ -7,7 +7,7 @@ from dataclasses import dataclass
 class SchedulerLimits:
     """How much a scheduler takes on.
 
-    waiting: the most requests that wait for their turn.
+    waiting: the most requests in line while no place to run is free.
     running: the most sequences at once; a request of n choices is n of them.
     cached_tokens: see SequencePool; None for as many as the decoder has room for, or four contexts where its
         room has no limit.

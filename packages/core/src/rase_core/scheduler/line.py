@@ -9,10 +9,15 @@ from rase_core.scheduler.sequence import Sequence
 
 
 class WaitingLine:
-    """A bounded queue between the threads that ask and the one that serves."""
+    """A bounded queue between the threads that ask and the one that serves.
 
-    def __init__(self, limit: int) -> None:
+    Besides `limit` requests, as many may be in line as there are `free` places to go to from it; the thread
+    that serves keeps that number up to date.
+    """
+
+    def __init__(self, limit: int, free: int) -> None:
         self._limit = limit
+        self.free = free
         self._waiting: deque[Sequence] = deque()
         self._is_closed = False
         self._changed = threading.Condition()
@@ -25,7 +30,7 @@ class WaitingLine:
         with self._changed:
             if self._is_closed:
                 raise ShuttingDown
-            if len(self._waiting) >= self._limit:
+            if len(self._waiting) >= self._limit + self.free:
                 raise QueueFull(self._limit)
             self._waiting.append(sequence)
             self._changed.notify()

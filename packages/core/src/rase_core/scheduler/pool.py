@@ -88,12 +88,13 @@ class SequencePool:
         else:
             self._release(held)
 
-    def make_room(self, counts: Mapping[int, int]) -> bool:
-        """Give kept sequences up until so many more tokens fit; False when they do not even so."""
+    def make_room(self, counts: Mapping[int, int], spared: Held | None = None) -> bool:
+        """Give kept sequences but one up until so many more tokens fit; False when they do not even so."""
         while not self._decoder.fits(counts):
-            if not self._cached:
+            oldest = next((held for held in self._cached.values() if held is not spared), None)
+            if oldest is None:
                 return False
-            self._drop_oldest()
+            self._drop(oldest)
         return True
 
     def clear(self) -> None:

@@ -44,11 +44,13 @@ class Roster:
         if match.promised > match.length:
             return None
         sequence.held = self.pool.open(sequence.tokens, match)
-        if self.active and not self._has_room_for(sequence):
+        # What it begins with is spared: it would have to be computed again.
+        if self.active and not self.pool.make_room(self._needs_with(sequence), spared=match.source):
             self._leave_decoder(sequence, keep=False)
             return None
         self._take(sequence)
         self.active.append(sequence)
+        self._count_places()
         return sequence
 
     def grow(self, sequence: Sequence, count: int) -> None:
@@ -61,6 +63,7 @@ class Roster:
         for sibling in siblings:
             sibling.held = self.pool.fork(_held(sequence), sibling.tokens)
         self.active += siblings
+        self._count_places()
         return [sequence, *siblings]
 
     def remove(self, sequence: Sequence, *, keep: bool) -> None:
@@ -70,6 +73,7 @@ class Roster:
             self._leave_decoder(sequence, keep=keep)
         elif sequence in self.preempted:
             self.preempted.remove(sequence)
+        self._count_places()
 
     def make_room(self, plan: StepPlan) -> int:
         """Send the youngest back to wait until the plan fits; return how many.
@@ -99,6 +103,9 @@ class Roster:
         else:
             self._line.take()
 
+    def _count_places(self) -> None:
+        self._line.free = max(self._limits.running - len(self), 0)
+
     def _preempt(self, sequence: Sequence) -> None:
         self.active.remove(sequence)
         self._leave_decoder(sequence, keep=False)
@@ -108,10 +115,10 @@ class Roster:
         self.pool.close(_held(sequence), keep=keep)
         sequence.held = None
 
-    def _has_room_for(self, newcomer: Sequence) -> bool:
-        """Tell whether all can have what is pending and go on for a block."""
+    def _needs_with(self, newcomer: Sequence) -> dict[int, int]:
+        """Return the tokens that let all have what is pending and go on for a block."""
         block = self._decoder.block_tokens
-        return self.pool.make_room({s.handle: s.pending - 1 + block for s in (*self.active, newcomer)})
+        return {s.handle: s.pending - 1 + block for s in (*self.active, newcomer)}
 
 
 def _held(sequence: Sequence) -> Held:

@@ -34,7 +34,7 @@ class Scheduler:
         clock: Callable[[], float] = perf_counter,
     ) -> None:
         self._decoder, self._limits, self._clock = decoder, limits or SchedulerLimits(), clock
-        self._line = WaitingLine(self._limits.waiting)
+        self._line = WaitingLine(self._limits.waiting, self._limits.running)
         self._loop = Loop(decoder, self._line, self._limits, clock)
         self._numbers = count()
         self._is_aborted = False

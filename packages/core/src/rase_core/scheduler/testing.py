@@ -65,7 +65,7 @@ class StepwiseScheduler:
         limits = limits or SchedulerLimits()
         self.now = 0.0
         self._decoder = decoder
-        self._line = WaitingLine(limits.waiting)
+        self._line = WaitingLine(limits.waiting, limits.running)
         self._loop = Loop(decoder, self._line, limits, lambda: self.now)
         self._submitted = 0
 
