@@ -35,12 +35,19 @@ def test_running_requests_are_preempted_and_computed_again() -> None:
 
 
 def test_the_youngest_waits_and_the_oldest_never_does() -> None:
-    scheduler = small()
-    asked = [ask(scheduler, number) for number in range(4)]
-    scheduler.run()
-    oldest = asked[0].times()
-    ends = [submitted.times()[-1] for submitted in asked]
-    assert oldest == sorted(oldest) and ends == sorted(ends)
+    scheduler, most_preempted = small(2 * CONTEXT), 0
+    asked = [ask(scheduler, number) for number in range(8)]
+    while scheduler.step():
+        scheduler.now += 1
+        most_preempted = max(most_preempted, scheduler.snapshot.preempted)
+    assert most_preempted > 1
+    oldest, ends = asked[0].times(), [submitted.times()[-1] for submitted in asked]
+    assert oldest == [oldest[0] + step for step in range(40)]
+    assert ends == sorted(ends)
+    for submitted, end in zip(asked, ends, strict=True):
+        times = submitted.ended[0]
+        assert times.prefill_seconds == 0
+        assert times.queued_seconds + times.decode_seconds == end
 
 
 def test_a_preempted_stream_repeats_nothing() -> None:

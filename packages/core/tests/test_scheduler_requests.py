@@ -305,6 +305,24 @@ def test_an_answer_without_room_is_empty_and_computes_nothing(
     assert (generation.tokens, generation.stop_reason) == ((), reason)
 
 
+def test_a_request_without_room_may_come_in_the_middle_of_a_step(
+    decoder: HistoryDecoder, scheduler: Scheduler
+) -> None:
+    empty: list[Handle] = []
+
+    def ask_again(event: Event) -> None:
+        if isinstance(event, Ended):
+            empty.append(scheduler.submit(GenerationRequest(PROMPT, GenerationConfig(max_tokens=0))))
+
+    gate, running = hold(decoder, scheduler)
+    cancelled = scheduler.submit(GenerationRequest(PROMPT, LONG), ask_again)
+    cancelled.cancel()
+    running.cancel()
+    gate.open()
+    cancelled.result(10)
+    assert empty[0].result(10)[0].tokens == ()
+
+
 def test_every_sampler_has_its_say_beside_greedy_ones(decoder: HistoryDecoder, scheduler: Scheduler) -> None:
     seeded = GenerationConfig(max_tokens=20, seed=3, top_p=0.9)
     penalised = GenerationConfig(temperature=0, max_tokens=20, presence_penalty=1.5)

@@ -45,14 +45,9 @@ if TYPE_CHECKING:
     from rase_core.registry import ModelFacts, ModelRegistry, default_store
     from rase_core.sampling import GenerationConfig, Sampler
     from rase_core.scheduler import (
-        Ended,
-        Failed,
         GenerationRequest,
-        Handle,
-        Piece,
         Scheduler,
         SchedulerLimits,
-        Snapshot,
     )
     from rase_core.stopping import StopMatcher
     from rase_core.text import Utf8Assembler
@@ -67,13 +62,10 @@ __all__ = [
     "ContextOverflow",
     "Detokenizer",
     "DevicePreference",
-    "Ended",
     "EngineError",
-    "Failed",
     "Generation",
     "GenerationConfig",
     "GenerationRequest",
-    "Handle",
     "Hub",
     "HubError",
     "IntegrityMismatch",
@@ -93,7 +85,6 @@ __all__ = [
     "ModelNotFound",
     "ModelRegistry",
     "ModelSource",
-    "Piece",
     "ProbeAttempt",
     "ProbeReport",
     "Prober",
@@ -107,7 +98,6 @@ __all__ = [
     "Scheduler",
     "SchedulerLimits",
     "ShuttingDown",
-    "Snapshot",
     "StopMatcher",
     "StopReason",
     "StoreError",
@@ -204,14 +194,9 @@ _HOMES = {
         "Sampler",
     ),
     "scheduler": (
-        "Ended",
-        "Failed",
         "GenerationRequest",
-        "Handle",
-        "Piece",
         "Scheduler",
         "SchedulerLimits",
-        "Snapshot",
     ),
     "stopping": ("StopMatcher",),
     "text": ("Utf8Assembler",),
