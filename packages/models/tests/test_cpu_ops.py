@@ -1,5 +1,6 @@
 """Every op on the CPU, against the reference backend, fused and not."""
 
+import threading
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
@@ -270,11 +271,12 @@ def test_only_wanted_rows_are_worked_on_further(outputs: list[int], width: int) 
     case.check(rows)
 
 
-def test_a_program_that_selects_no_rows_is_refused() -> None:
+def test_a_program_that_selects_no_rows_is_refused_and_leaves_no_threads() -> None:
     case = Case(16, [], {}, "x", {})
     case.program = replace(case.program, ops=(Embed("x", "table"), Linear("logits", "x", "same")))
     with pytest.raises(BackendFailure, match="must select the rows"):
         case.on_cpu(rows_of([(0, 1)]))
+    assert not [thread for thread in threading.enumerate() if thread.name.startswith("rase-cpu")]
 
 
 @few

@@ -45,6 +45,13 @@ def test_workers_end_when_the_team_is_closed(team: Team) -> None:
     team.close()
 
 
+def test_a_closed_team_does_not_run(team: Team) -> None:
+    team.load_program(empty_table())
+    team.close()
+    with pytest.raises(BackendFailure, match="closed"):
+        team.run()
+
+
 def test_workers_end_when_the_team_is_dropped() -> None:
     kernel_library().require(TEAM_KERNELS)
     for _ in range(20):
@@ -55,7 +62,7 @@ def test_workers_end_when_the_team_is_dropped() -> None:
 
 def test_idle_workers_use_no_processor_time(team: Team) -> None:
     table = empty_table()
-    team.load_program(table.address, table.count)
+    team.load_program(table)
     team.run()
     time.sleep(0.1)
     before = time.process_time()
@@ -72,7 +79,7 @@ def empty_table() -> OpTable:
 
 def test_workers_wake_for_every_run(team: Team) -> None:
     table = empty_table()
-    team.load_program(table.address, table.count)
+    team.load_program(table)
     for pause in (0, 0, 0.002, 0.01, 0):
         team.run()
         time.sleep(pause)
@@ -83,7 +90,7 @@ def test_workers_wake_for_every_run(team: Team) -> None:
 @pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
 def test_a_forked_child_is_told_to_load_again(team: Team) -> None:
     table = empty_table()
-    team.load_program(table.address, table.count)
+    team.load_program(table)
     child = os.fork()
     if child == 0:
         try:
@@ -104,6 +111,6 @@ def test_a_child_that_ends_leaves_the_parents_workers_alone(team: Team) -> None:
         os._exit(0)
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
     table = empty_table()
-    team.load_program(table.address, table.count)
+    team.load_program(table)
     team.run()
     assert len(workers()) == 2

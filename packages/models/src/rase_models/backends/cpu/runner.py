@@ -9,7 +9,7 @@ from rase_core.progress import Progress
 from rase_models.backends.base import Rows
 from rase_models.backends.cpu import abi, shapes
 from rase_models.backends.cpu.arena import Arena, Region
-from rase_models.backends.cpu.kernel_library import kernel_library
+from rase_models.backends.cpu.kernel_library import KernelLibrary, kernel_library
 from rase_models.backends.cpu.kv_blocks import KvBlocks
 from rase_models.backends.cpu.lowering import Lowered, lower
 from rase_models.backends.cpu.op_table import OpTable, kernels_of
@@ -39,19 +39,37 @@ class CpuRunner:
         library = kernel_library()
         library.require(TEAM_KERNELS, progress)
         self._team = Team(library, thread_count(threads))
-        self._arena = Arena()
-        packed = WeightLoader(library, self._team, self._arena, progress).load(program.ops, weights)
-        lowered = lower(program, packed, MAX_ROWS, self._arena, fused=fused)
+        try:
+            self._load(program, weights, library, progress, fused)
+        except BaseException:
+            self.close()
+            raise
+
+    def _load(
+        self,
+        program: Program,
+        weights: Iterator[Weight],
+        library: KernelLibrary,
+        progress: Progress | None,
+        fused: bool,
+    ) -> None:
+        """Pack the weights, lower the program to its op table, and give it memory."""
+        arena = Arena()
+        self._team.hold("arena", arena)
+        packed = WeightLoader(library, self._team, arena, progress).load(program.ops, weights)
+        lowered = lower(program, packed, MAX_ROWS, arena, fused=fused)
         kernels = kernels_of(lowered.rows)
         library.require(kernels, progress)
-        self._table = OpTable(lowered.rows, {key: library.address(key) for key in kernels}, self._arena)
+        table = OpTable(lowered.rows, {key: library.address(key) for key in kernels}, arena)
         self._vocab_size = program.vocab_size
-        self._ropes = RopeTables(self._table, lowered.rope_rows)
+        self._ropes = RopeTables(table, lowered.rope_rows)
         self._blocks = KvBlocks(lowered.block_nbytes)
-        self._set_up_memory(lowered)
-        self._team.load_program(self._table.address, self._table.count)
+        self._team.hold("ropes", self._ropes)
+        self._team.hold("blocks", self._blocks)
+        self._set_up_memory(lowered, arena)
+        self._team.load_program(table)
 
-    def _set_up_memory(self, lowered: Lowered) -> None:
+    def _set_up_memory(self, lowered: Lowered, arena: Arena) -> None:
         """Give the kernels their memory, and the arrays that runs are described in."""
         team, threads = self._team, self._team.threads
         self._logits_width = lowered.logits_stride // 4
@@ -62,10 +80,10 @@ class CpuRunner:
             (abi.PRIVATE_RECORDS, abi.PRIVATE_STRIDE, lowered.private_nbytes),
         ):
             size = -(-(nbytes + shapes.GROUP_LINE) // 4096) * 4096
-            team.set(base, int(self._arena.take(threads * size).ctypes.data))
+            team.set(base, int(arena.take(threads * size).ctypes.data))
             team.set(stride, size)
         self._alone = (False, False)
-        self._rows = self._arena.take(4 * 4 * MAX_ROWS).view(np.int32).reshape(4, MAX_ROWS)
+        self._rows = arena.take(4 * 4 * MAX_ROWS).view(np.int32).reshape(4, MAX_ROWS)
         for offset, row in zip(
             (abi.SEQUENCES, abi.POSITIONS, abi.TOKENS, abi.OUTPUT_INDICES), self._rows, strict=True
         ):
@@ -89,7 +107,12 @@ class CpuRunner:
         self._blocks.copy(source, target)
 
     def run(self, rows: Rows) -> NDArray[np.float32]:
-        """Compute float32 [outputs, vocab_size]; writes keys and values of all rows into the cache."""
+        """Compute float32 [outputs, vocab_size]; writes keys and values of all rows into the cache.
+
+        Raises:
+            BackendFailure: the runner is closed, or the process was forked since it was made.
+        """
+        self._team.require_usable()
         count, outputs = len(rows.tokens), len(rows.outputs)
         self._describe(rows, count, outputs)
         self._make_room(int(rows.positions.max()), count)
@@ -121,9 +144,10 @@ class CpuRunner:
 
     def _make_block_tables(self, size: int) -> None:
         self._team.settle()
-        self._table_memory = Region(4 * size)
-        self._block_tables = self._table_memory.bytes.view(np.int32)
-        self._team.set(abi.BLOCK_TABLES, self._table_memory.address)
+        memory = Region(4 * size)
+        self._team.hold("block tables", memory)
+        self._block_tables = memory.bytes.view(np.int32)
+        self._team.set(abi.BLOCK_TABLES, memory.address)
 
     def _make_room(self, last_position: int, rows: int) -> None:
         """Grow the tables that depend on positions."""
@@ -136,8 +160,11 @@ class CpuRunner:
             if self._partials is None or self._partials.bytes.size < needed:
                 self._team.settle()
                 self._partials = Region(2 * needed)
+                self._team.hold("partials", self._partials)
                 self._team.set(abi.PARTIALS, self._partials.address)
 
     def close(self) -> None:
         """Stop threads and free memory; the runner is unusable afterwards."""
         self._team.close()
+        for name in ("_ropes", "_blocks", "_rows", "_block_tables", "_partials"):
+            self.__dict__.pop(name, None)

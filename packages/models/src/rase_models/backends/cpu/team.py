@@ -18,6 +18,7 @@ from rase_models.backends.cpu import abi
 from rase_models.backends.cpu.arena import Region
 from rase_models.backends.cpu.kernel_key import KernelKey
 from rase_models.backends.cpu.kernel_library import KernelLibrary
+from rase_models.backends.cpu.op_table import OpTable
 
 RUN = KernelKey("run")
 WORKER = KernelKey("worker")
@@ -39,6 +40,7 @@ class _Crew:
     memory: Region
     words: NDArray[np.int64]
     stopping: threading.Event = field(default_factory=threading.Event)
+    held: dict[str, object] = field(default_factory=dict)
     alarms: list[threading.Event] = field(default_factory=list)
     threads: list[threading.Thread] = field(default_factory=list)
 
@@ -88,22 +90,32 @@ class Team:
         """Set a word of the context. Safe between runs for words that only claimed work reads."""
         self.words[offset // abi.WORD] = value
 
-    def load_program(self, address: int, count: int) -> None:
-        """Take an op table of `count` rows; call `settle` before its memory goes."""
-        self.settle()
-        self.set(abi.PROGRAM, address)
-        self.set(abi.PROGRAM_END, address + count * abi.OP_BYTES)
+    def hold(self, name: str, memory: object) -> None:
+        """Keep memory that runs use until the workers are gone, in place of what had this name.
 
-    def run(self) -> None:
-        """Run the program once.
-
-        Raises:
-            BackendFailure: the process was forked since the team was made.
+        A worker may be late by a run, so call `settle` before memory is replaced.
         """
+        self._crew.held[name] = memory
+
+    def load_program(self, table: OpTable) -> None:
+        """Take an op table."""
+        self.settle()
+        self.hold("program", table)
+        self.set(abi.PROGRAM, table.address)
+        self.set(abi.PROGRAM_END, table.address + table.count * abi.OP_BYTES)
+
+    def require_usable(self) -> None:
+        """Raise BackendFailure when the team is closed, or the process was forked since it was made."""
+        if not self._stop.alive:
+            raise BackendFailure("this model was closed", "load it again")
         if os.getpid() != self._process:
             raise BackendFailure(
                 "this model was loaded before the process was forked", "load models after the fork"
             )
+
+    def run(self) -> None:
+        """Run the program once; BackendFailure as `require_usable` says."""
+        self.require_usable()
         if self.words[abi.SLEEPERS // abi.WORD]:
             for alarm in self._crew.alarms:
                 alarm.set()
@@ -144,3 +156,4 @@ def _stop(crew: _Crew) -> None:
     for thread in crew.threads:
         if thread is not threading.current_thread():
             thread.join()
+    crew.held.clear()

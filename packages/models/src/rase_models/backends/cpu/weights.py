@@ -131,6 +131,6 @@ class WeightLoader:
         row = Row(key, words)
         place_waits([row])
         table = OpTable([row], {key: self._library.address(key)}, self._scratch)
-        self._team.load_program(table.address, table.count)
+        self._team.load_program(table)
         self._team.run()
         self._team.settle()
