@@ -46,8 +46,8 @@ def test_the_youngest_waits_and_the_oldest_never_does() -> None:
     assert ends == sorted(ends)
     for submitted, end in zip(asked, ends, strict=True):
         times = submitted.ended[0]
-        assert times.prefill_seconds == 0
-        assert times.queued_seconds + times.decode_seconds == end
+        assert times.prefill_seconds < 5 < times.decode_seconds
+        assert times.queued_seconds + times.prefill_seconds + times.decode_seconds == end
 
 
 def test_a_preempted_stream_repeats_nothing() -> None:

@@ -142,6 +142,29 @@ def test_a_callback_that_raises_fails_its_own_request_alone(scheduler: Scheduler
     assert scheduler.snapshot().totals.failed == {"RuntimeError": 1}
 
 
+def test_a_callback_that_fails_at_the_held_back_text_hears_nothing_more(scheduler: Scheduler) -> None:
+    events: list[Event] = []
+
+    def fail_at_the_end(event: Event) -> None:
+        events.append(event)
+        if isinstance(event, Piece) and event.token is None:
+            raise RuntimeError("too late")
+
+    text = generate(HistoryDecoder(), PROMPT, SHORT, detokenizer=letters()).text
+    config = GenerationConfig(temperature=0, max_tokens=3, stop=(text[-1] + "?",))
+    with pytest.raises(RuntimeError, match="too late"):
+        scheduler.submit(GenerationRequest(PROMPT, config, letters), fail_at_the_end).result(10)
+    assert [type(event) for event in events] == [Piece] * 4
+
+
+def test_refusing_the_held_back_text_changes_nothing(scheduler: Scheduler) -> None:
+    text = generate(HistoryDecoder(), PROMPT, SHORT, detokenizer=letters()).text
+    config = GenerationConfig(temperature=0, max_tokens=3, stop=(text[-1] + "?",))
+    request = GenerationRequest(PROMPT, config, letters)
+    handle = scheduler.submit(request, lambda event: not (isinstance(event, Piece) and event.token is None))
+    assert handle.result(10)[0].stop_reason is StopReason.MAX_TOKENS
+
+
 class Broken:
     def push(self, token: int) -> bytes:
         raise KeyError(token)

@@ -138,24 +138,25 @@ class Loop:
         if event is not None:
             sequence.append(token)
             self._totals.generated_tokens += 1
-            self._tell(sequence, event)
+            if not self._tell(sequence, event):
+                answer.refuse()
         if answer.reason is not None:
             self._finish(sequence)
 
-    def _tell(self, sequence: Sequence, event: TokenEvent) -> None:
+    def _tell(self, sequence: Sequence, event: TokenEvent) -> bool:
         ticket = sequence.ticket
-        if not ticket.tell(Piece(sequence.choice, event.token, event.text)):
-            sequence.answer.refuse()
-            if ticket.error is not None:
-                self._totals.failed[type(ticket.error).__name__] += 1
+        is_welcome = ticket.tell(Piece(sequence.choice, event.token, event.text))
+        if ticket.error is not None:
+            self._totals.failed[type(ticket.error).__name__] += 1
+        return is_welcome
 
     def _finish(self, sequence: Sequence) -> None:
         self._roster.remove(sequence, keep=True)
+        held = sequence.answer.flush()
+        if held is not None and not sequence.ticket.is_settled:
+            self._tell(sequence, held)
         if sequence.ticket.is_settled:  # its listener has failed
             return
-        held = sequence.answer.flush()
-        if held is not None:
-            self._tell(sequence, held)
         generation = sequence.generation(self._clock())
         self._totals.ended[generation.stop_reason.value] += 1
         sequence.ticket.end(sequence.choice, generation)

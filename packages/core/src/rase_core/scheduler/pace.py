@@ -12,14 +12,14 @@ class PrefillPace:
 
     While streams run, a step is to take at most `gap_steps` times as long as one without a prompt;
     `idle_seconds` otherwise. A number of streams that is new gets one step without a prompt, to learn what is
-    normal for it. The bound on the gap is kept by the first chunk only if that is small.
+    normal for it. The first chunks are small, since nothing is known of them.
     """
 
     def __init__(self, gap_steps: float = 3.0, idle_seconds: float = 0.2) -> None:
         self._gap_steps, self._idle_seconds = gap_steps, idle_seconds
         self._normal: dict[int, deque[float]] = {}
         self._beside_streams = _Chunk(8)
-        self._alone = _Chunk(64)
+        self._alone = _Chunk(16)
 
     def tokens(self, streams: int) -> int:
         """Return how many prompt tokens to add to the next step of so many streams."""
