@@ -12,16 +12,34 @@ from rase_api.dialects import dialect_at
 from rase_api.errors import UnknownPath
 from rase_api.faults import NO_NAMES, fault_of
 from rase_api.record import ID_HEADER
+from rase_api.routes.anthropic import anthropic_routes
 from rase_api.routes.chat import chat_routes
 from rase_api.routes.completions import completions_routes
-from rase_api.routes.health import health_routes
+from rase_api.routes.embeddings import embeddings_routes, ollama_embeddings_routes
+from rase_api.routes.health import health_routes, operations_routes
 from rase_api.routes.models import models_routes
+from rase_api.routes.ollama import ollama_routes
+from rase_api.routes.responses import responses_routes
+from rase_api.routes.sglang import sglang_routes
 from rase_api.routes.tokens import tokens_routes
 from rase_api.serving import ServingEngine
 from rase_api.settings import Options, Settings
 from rase_api.state import ServerState
 
-ROUTES = (health_routes, models_routes, completions_routes, chat_routes, tokens_routes)
+ROUTES = (
+    health_routes,
+    operations_routes,
+    models_routes,
+    completions_routes,
+    chat_routes,
+    responses_routes,
+    embeddings_routes,
+    tokens_routes,
+    anthropic_routes,
+    ollama_routes,
+    ollama_embeddings_routes,
+    sglang_routes,
+)
 
 
 def router(engine: ServingEngine, **options: Unpack[Options]) -> APIRouter:

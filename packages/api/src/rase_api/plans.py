@@ -3,14 +3,23 @@
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import product
+from typing import Protocol
 
 from rase_core.generation import Generation
 from rase_core.sampling import GenerationConfig
 
+from rase_api.errors import InvalidValue
 from rase_api.schemas.prompts import Prompt
 from rase_api.serving import IsCancelled, Messages, OnText, ServingEngine
 from rase_api.words import without
 from rase_api.work import Choice
+
+
+class Plan(Protocol):
+    """The generations of one request."""
+
+    def choices(self, engine: ServingEngine, model_id: str, config: GenerationConfig) -> Iterator[Choice]:
+        """Yield them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,4 +85,21 @@ class Completions:
             yield Choice(index, run)
 
 
-Plan = Conversation | Completions
+@dataclass(frozen=True, slots=True)
+class Within:
+    """A plan for a model that has room for so many tokens; `name` is what the request calls that."""
+
+    plan: Plan
+    context_length: int
+    name: str
+
+    def choices(self, engine: ServingEngine, model_id: str, config: GenerationConfig) -> Iterator[Choice]:
+        """Yield the plan's generations; raises InvalidValue when there is less room."""
+        limit = engine.load(model_id).decoder.context_length
+        if not 0 < self.context_length <= limit:
+            raise InvalidValue(
+                f"Invalid value for '{self.name}': expected 1 to {limit}, the context length of "
+                f"{model_id!r}, but got {self.context_length}.",
+                self.name,
+            )
+        yield from self.plan.choices(engine, model_id, config)

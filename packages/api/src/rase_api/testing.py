@@ -55,7 +55,7 @@ class ScriptedEngine:
 
     def inspect(self, model_id: str) -> ModelManifest:
         """Return one model."""
-        if "/" in model_id:
+        if set(model_id) & {"/", ":"}:
             raise InvalidModelId(model_id)
         if model_id not in self._manifests:
             raise ModelNotFound(model_id, self._manifests)

@@ -2,7 +2,7 @@
 
 import asyncio
 import threading
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Executor, Future
 from dataclasses import dataclass
 
@@ -128,20 +128,23 @@ class Work:
 
     def _run(self, choices: Iterable[Choice]) -> None:
         for choice in choices:
-            if choice.prompt_tokens is not None:
-                self._put(Started(choice.index, choice.prompt_tokens))
-            generation = choice.run(self._teller(choice.index), self._stop.is_set)
+            opening = _opening(choice)
+            generation = choice.run(self._teller(choice.index, opening), self._stop.is_set)
             if generation.stop_reason is StopReason.CANCELLED:
                 raise Cancelled("the generation was cancelled")
-            self._put(Finished(choice.index, generation))
+            self._put_all(*opening, Finished(choice.index, generation))
 
-    def _teller(self, index: int) -> OnText:
+    def _teller(self, index: int, opening: Iterator[Event]) -> OnText:
         def tell(text: str) -> bool:
             if text:
-                self._put(Text(index, text))
+                self._put_all(*opening, Text(index, text))
             return not self._stop.is_set()
 
         return tell
+
+    def _put_all(self, *events: Event) -> None:
+        for event in events:
+            self._put(event)
 
     def _put(self, event: Event | None) -> None:
         try:
@@ -164,3 +167,9 @@ class Work:
         finally:
             self._stop.set()
             self._events.put_nowait(None)
+
+
+def _opening(choice: Choice) -> Iterator[Event]:
+    """Yield, once, that a choice begins: not before its first text, until when its prompt may be refused."""
+    if choice.prompt_tokens is not None:
+        yield Started(choice.index, choice.prompt_tokens)

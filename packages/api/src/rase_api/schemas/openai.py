@@ -3,11 +3,11 @@
 from collections.abc import Mapping
 from typing import Annotated, ClassVar, Literal
 
-from pydantic import BeforeValidator, Field
-from pydantic_core import PydanticCustomError
+from pydantic import Field
 
 from rase_api.errors import InvalidValue, UnsupportedParameter
 from rase_api.fields import Ignored, No, NoList, NoText, Nothing, Strict, only
+from rase_api.schemas.content import TextPart, as_parts, joined
 from rase_api.schemas.prompts import Prompt, Prompts, prompts_of
 from rase_api.schemas.sampling import SAMPLING, SamplingRequest
 
@@ -52,25 +52,7 @@ class OpenAIRequest(SamplingRequest):
         super().refuse_contradictions()
 
 
-class TextPart(Strict):
-    """One part of a message's content."""
-
-    type: Annotated[object, only("text")]
-    text: str
-    cache_control: Ignored = None
-
-
-def _as_parts(value: object) -> object:
-    if isinstance(value, str):
-        return [{"type": "text", "text": value}]
-    if value is None or isinstance(value, list):
-        return value
-    raise PydanticCustomError("content_type", "expected a string or a list of text parts")
-
-
-Content = Annotated[
-    list[TextPart] | None, BeforeValidator(_as_parts, json_schema_input_type=str | list[TextPart] | None)
-]
+Content = Annotated[list[TextPart] | None, as_parts("text")]
 
 
 class Message(Strict):
@@ -100,7 +82,7 @@ class Message(Strict):
         """Write the message as chat templates know it: text parts joined by newlines, developer as system."""
         turn: dict[str, object] = {
             "role": "system" if self.role == "developer" else self.role,
-            "content": "\n".join(part.text for part in self.content or ()),
+            "content": joined(self.content),
         }
         return turn if self.name is None else turn | {"name": self.name}
 

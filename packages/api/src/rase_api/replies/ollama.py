@@ -1,0 +1,99 @@
+"""Answers of Ollama's /api/chat and /api/generate: lines of JSON."""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from datetime import UTC, datetime
+from time import perf_counter
+
+from rase_core.generation import Generation, StopReason
+
+from rase_api.dialects import OLLAMA, Json
+from rase_api.replies.writer import NDJSON, line
+from rase_api.schemas.ollama import OllamaRequest
+
+Content = Callable[[str], Json]
+"""How an endpoint writes text."""
+
+DONE_REASONS: Mapping[StopReason, str] = {
+    StopReason.STOP_TOKEN: "stop",
+    StopReason.STOP_STRING: "stop",
+    StopReason.CANCELLED: "stop",
+    StopReason.MAX_TOKENS: "length",
+    StopReason.CONTEXT_FULL: "length",
+}
+
+
+def chat_content(text: str) -> Json:
+    """Write text as /api/chat does."""
+    return {"message": {"role": "assistant", "content": text}}
+
+
+def generate_content(text: str) -> Json:
+    """Write text as /api/generate does."""
+    return {"response": text}
+
+
+def now() -> str:
+    """Write the time."""
+    return datetime.now(UTC).isoformat().replace("+00:00", "Z")
+
+
+class OllamaWriter:
+    """Writes an answer as one object, or as lines of pieces with the cost in the last one."""
+
+    media_type = NDJSON
+    quiet = b""  # a line must be an object, and an object would be a piece of the answer
+
+    def __init__(self, body: OllamaRequest, content: Content) -> None:
+        self._body, self._content = body, content
+        self._started = perf_counter()
+
+    def whole(self, generations: Sequence[Generation]) -> Json:
+        """Write the whole answer."""
+        (generation,) = generations
+        return self._object(generation.text) | self._end_of(generation)
+
+    def only_loaded(self, reason: str) -> Json:
+        """Write the answer to a request without a prompt."""
+        return self._object("") | {"done": True, "done_reason": reason}
+
+    def started(self, index: int, prompt_tokens: int) -> Iterator[bytes]:
+        """Write nothing yet."""
+        yield from ()
+
+    def text(self, index: int, text: str) -> Iterator[bytes]:
+        """Write a piece of text."""
+        yield line(self._object(text) | {"done": False})
+
+    def finished(self, index: int, generation: Generation) -> Iterator[bytes]:
+        """Write why and at what cost the answer has ended."""
+        yield line(self._object("") | self._end_of(generation))
+
+    def end(self) -> Iterator[bytes]:
+        """Write nothing more."""
+        yield from ()
+
+    def failed(self, error: BaseException) -> Iterator[bytes]:
+        """Write an error as the last line."""
+        yield line(OLLAMA.envelope(error, self._body.names))
+
+    def _object(self, text: str) -> Json:
+        return {"model": self._body.model, "created_at": now(), **self._content(text)}
+
+    def _end_of(self, generation: Generation) -> Json:
+        """Tell tokens and nanoseconds; what was neither prompt, answer nor waiting was loading."""
+        total = perf_counter() - self._started
+        working = generation.prefill_seconds + generation.decode_seconds + generation.queued_seconds
+        return {
+            "done": True,
+            "done_reason": DONE_REASONS[generation.stop_reason],
+            "total_duration": _nanoseconds(total),
+            "load_duration": _nanoseconds(max(total - working, 0.0)),
+            "prompt_eval_count": generation.prompt_tokens,
+            "prompt_eval_duration": _nanoseconds(generation.prefill_seconds),
+            "eval_count": len(generation.tokens),
+            "eval_duration": _nanoseconds(generation.decode_seconds),
+        }
+
+
+def _nanoseconds(seconds: float) -> int:
+    return int(seconds * 1e9)

@@ -1,0 +1,92 @@
+"""Models as Ollama describes them."""
+
+from collections.abc import Sequence
+from datetime import UTC, datetime
+
+from rase_core.manifest import ModelManifest
+from rase_core.sampling import GenerationConfig
+
+from rase_api.dialects import Json
+from rase_api.serving import LoadedModel
+
+NEVER = "9999-12-31T23:59:59Z"
+
+
+def listed(manifests: Sequence[ModelManifest]) -> Json:
+    """Write what is registered."""
+    return {"models": [_model(manifest) | {"modified_at": _modified(manifest)} for manifest in manifests]}
+
+
+def running(models: Sequence[LoadedModel]) -> Json:
+    """Write what is in memory; models stay until they are let go of."""
+    return {"models": [_running(model) for model in models]}
+
+
+def shown(manifest: ModelManifest, defaults: GenerationConfig) -> Json:
+    """Write what is known of a model without loading it."""
+    return {
+        "modelfile": "",
+        "parameters": "\n".join(f"{name} {value}" for name, value in _parameters(defaults).items()),
+        "template": manifest.chat_template or "",
+        "details": _details(manifest),
+        "model_info": _info(manifest),
+        "capabilities": ["completion"],
+        "modified_at": _modified(manifest),
+    }
+
+
+def _model(manifest: ModelManifest) -> Json:
+    return {
+        "name": manifest.id,
+        "model": manifest.id,
+        "size": manifest.size,
+        "digest": manifest.weights[0].sha256,
+        "details": _details(manifest),
+    }
+
+
+def _running(model: LoadedModel) -> Json:
+    place: Json = {"size_vram": 0, "expires_at": NEVER, "context_length": model.decoder.context_length}
+    return _model(model.manifest) | place
+
+
+def _details(manifest: ModelManifest) -> Json:
+    family = manifest.architecture or ""
+    return {
+        "parent_model": "",
+        "format": manifest.format.value,
+        "family": family,
+        "families": [family] if family else [],
+        "parameter_size": "",
+        "quantization_level": "",
+    }
+
+
+def _info(manifest: ModelManifest) -> Json:
+    if manifest.architecture is None:
+        return {}
+    info: Json = {"general.architecture": manifest.architecture}
+    if manifest.context_length is not None:
+        info[f"{manifest.architecture}.context_length"] = manifest.context_length
+    return info
+
+
+def _parameters(defaults: GenerationConfig) -> dict[str, object]:
+    return {
+        "num_predict": defaults.max_tokens,
+        "temperature": defaults.temperature,
+        "top_k": defaults.top_k,
+        "top_p": defaults.top_p,
+        "min_p": defaults.min_p,
+        "repeat_penalty": defaults.repetition_penalty,
+        "repeat_last_n": defaults.penalty_last_n,
+        "seed": defaults.seed,
+    }
+
+
+def _modified(manifest: ModelManifest) -> str:
+    try:
+        seconds = manifest.weights_path.stat().st_mtime
+    except OSError:
+        seconds = 0
+    return datetime.fromtimestamp(seconds, UTC).isoformat().replace("+00:00", "Z")

@@ -1,0 +1,85 @@
+"""Ollama's API: POST /api/chat, /api/generate, /api/show; GET /api/tags, /api/ps, /api/version."""
+
+import asyncio
+from importlib.metadata import version
+
+from fastapi import APIRouter, Request
+from starlette.responses import JSONResponse, Response
+
+from rase_api.answers import answer
+from rase_api.body import read_object
+from rase_api.dialects import OLLAMA, Json
+from rase_api.plans import Within
+from rase_api.replies.ollama import Content, OllamaWriter, chat_content, generate_content
+from rase_api.replies.ollama_models import listed, running, shown
+from rase_api.replies.writer import line
+from rase_api.routing import routes_of
+from rase_api.schemas.ollama import OllamaChat, OllamaGenerate, OllamaRequest, ShowRequest
+from rase_api.serving import ServingEngine
+from rase_api.state import ServerState
+
+
+def ollama_routes(state: ServerState) -> APIRouter:
+    """Make the routes."""
+    routes = routes_of(state, OLLAMA)
+
+    @routes.post("/api/chat", response_model=None)
+    async def chat(request: Request) -> Response:
+        body = OllamaChat.parse(await read_object(request, state.settings.max_body_bytes))
+        return await _answer(request, state, body, chat_content)
+
+    @routes.post("/api/generate", response_model=None)
+    async def generate(request: Request) -> Response:
+        body = OllamaGenerate.parse(await read_object(request, state.settings.max_body_bytes))
+        return await _answer(request, state, body, generate_content)
+
+    @routes.post("/api/show", response_model=None)
+    async def show(request: Request) -> Json:
+        body = ShowRequest.parse(await read_object(request, state.settings.max_body_bytes))
+        return await state.asked(_shown, body.model)
+
+    @routes.get("/api/tags", response_model=None)
+    async def tags() -> Json:
+        return listed(await asyncio.to_thread(state.engine.list_models))
+
+    @routes.get("/api/ps", response_model=None)
+    async def ps() -> Json:
+        return running(await asyncio.to_thread(state.engine.loaded_models))
+
+    @routes.get("/api/version", response_model=None)
+    async def api_version() -> Json:
+        return {"version": version("rase-api")}
+
+    return routes
+
+
+async def _answer(request: Request, state: ServerState, body: OllamaRequest, content: Content) -> Response:
+    writer = OllamaWriter(body, content)
+    plan = body.plan()
+    if plan is None:
+        return await _load(state, body, writer)
+    if body.context_length is not None:
+        plan = Within(plan, body.context_length, "options.num_ctx")
+    return await answer(request, state, body, body.model, plan, lambda model: writer)
+
+
+async def _load(state: ServerState, body: OllamaRequest, writer: OllamaWriter) -> Response:
+    """Bring the model into memory, or let go of it."""
+    reason, action = ("unload", _unload) if body.unloads else ("load", _bring)
+    await state.asked(action, body.model)
+    whole = writer.only_loaded(reason)
+    if body.is_streamed:
+        return Response(line(whole), media_type=writer.media_type)
+    return JSONResponse(whole)
+
+
+def _shown(engine: ServingEngine, model_id: str) -> Json:
+    return shown(engine.inspect(model_id), engine.default_config(model_id))
+
+
+def _bring(engine: ServingEngine, model_id: str) -> None:
+    engine.load(model_id)
+
+
+def _unload(engine: ServingEngine, model_id: str) -> None:
+    engine.unload(model_id)

@@ -1,0 +1,190 @@
+"""The bodies of Ollama's endpoints."""
+
+import re
+from collections.abc import Mapping
+from typing import Annotated, ClassVar, Literal
+
+from pydantic import AfterValidator, BeforeValidator
+from pydantic_core import PydanticCustomError
+from rase_core.sampling.config import MAX_COUNT
+
+from rase_api.dialects import OLLAMA, Dialect
+from rase_api.errors import UnsupportedParameter
+from rase_api.fields import No, NoList, NoText, Nothing, Stops, Strict, only
+from rase_api.parameters import Body, TextRequest
+from rase_api.plans import Completions, Conversation, Plan
+from rase_api.serving import Messages
+
+DURATION = re.compile(r"-?(\d+(\.\d*)?(ns|us|µs|ms|s|m|h))+|-?0")
+UNBOUNDED = (-1, -2)  # until the model ends; until the context is full
+
+SAMPLING: Mapping[str, str] = {
+    "options.num_predict": "max_tokens",
+    "options.temperature": "temperature",
+    "options.top_k": "top_k",
+    "options.top_p": "top_p",
+    "options.min_p": "min_p",
+    "options.seed": "seed",
+    "options.stop": "stop",
+    "options.repeat_penalty": "repetition_penalty",
+    "options.repeat_last_n": "penalty_last_n",
+    "options.presence_penalty": "presence_penalty",
+    "options.frequency_penalty": "frequency_penalty",
+}
+
+
+def _limit(value: int) -> int:
+    return MAX_COUNT if value in UNBOUNDED else value
+
+
+def _duration(value: object) -> object:
+    is_number = isinstance(value, int | float) and not isinstance(value, bool)
+    if value is None or is_number or (isinstance(value, str) and DURATION.fullmatch(value)):
+        return value
+    raise PydanticCustomError("duration", "expected seconds, or a duration like '5m'")
+
+
+KeepAlive = Annotated[object, BeforeValidator(_duration, json_schema_input_type=str | float | None)]
+
+
+class OllamaOptions(Strict):
+    """How to choose each token, and how Ollama would have loaded the model."""
+
+    num_predict: Annotated[int, AfterValidator(_limit)] | None = None
+    temperature: float | None = None
+    top_k: int | None = None
+    top_p: float | None = None
+    min_p: float | None = None
+    seed: int | None = None
+    stop: Stops | None = None
+    repeat_penalty: float | None = None
+    repeat_last_n: int | None = None
+    presence_penalty: float | None = None
+    frequency_penalty: float | None = None
+    typical_p: Annotated[object, only(1, 1.0)] = None
+    tfs_z: Annotated[object, only(1, 1.0)] = None
+    mirostat: Annotated[object, only(0)] = None
+    penalize_newline: Annotated[object, only(True)] = None
+    vocab_only: No = None
+    embedding_only: No = None
+
+    # The context is the model's own, and nothing is cut to fit into less of it.
+    num_ctx: int | None = None
+    num_keep: int | None = None
+
+    # These cannot change the text, so they are accepted and not used.
+    mirostat_tau: float | None = None
+    mirostat_eta: float | None = None
+    num_batch: int | None = None
+    num_gpu: int | None = None
+    num_thread: int | None = None
+    main_gpu: int | None = None
+    numa: bool | None = None
+    low_vram: bool | None = None
+    f16_kv: bool | None = None
+    logits_all: bool | None = None
+    use_mmap: bool | None = None
+    use_mlock: bool | None = None
+
+
+class OllamaRequest(TextRequest):
+    """What /api/chat and /api/generate share; a stream is what they answer by default."""
+
+    dialect: ClassVar[Dialect] = OLLAMA
+    sampling: ClassVar[Mapping[str, str]] = SAMPLING
+
+    model: str
+    options: OllamaOptions | None = None
+    keep_alive: KeepAlive = None
+
+    format: NoText = None
+    think: No = None
+    truncate: No = None
+    shift: No = None
+    logprobs: No = None
+    top_logprobs: Annotated[object, only(0)] = None
+
+    @property
+    def is_streamed(self) -> bool:
+        """Whether the answer comes in pieces."""
+        return self.stream is not False
+
+    @property
+    def context_length(self) -> int | None:
+        """The context length that is asked for."""
+        return None if self.options is None else self.options.num_ctx
+
+    @property
+    def unloads(self) -> bool:
+        """Whether the model may leave memory; an empty request with this asks for nothing else."""
+        return str(self.keep_alive).removeprefix("-") in ("0", "0.0", "0s", "0m", "0h")
+
+    def plan(self) -> Plan | None:
+        """Return what to generate; None for a request that only loads or unloads the model."""
+        raise NotImplementedError
+
+
+class OllamaMessage(Strict):
+    """One turn of a conversation."""
+
+    role: Literal["system", "user", "assistant"]
+    content: str
+    images: NoList = None
+    thinking: NoText = None
+    tool_calls: NoList = None
+    tool_name: Nothing = None
+
+
+class OllamaChat(OllamaRequest):
+    """The body of POST /api/chat."""
+
+    prompt_name: ClassVar[str] = "messages"
+
+    messages: list[OllamaMessage] | None = None
+    tools: NoList = None
+
+    def plan(self) -> Plan | None:
+        """Answer the messages; one that begins the answer is gone on with, as Ollama does."""
+        if not self.messages:
+            return None
+        turns = [{"role": message.role, "content": message.content} for message in self.messages]
+        return Conversation(turns, is_continued=turns[-1]["role"] == "assistant")
+
+
+class OllamaGenerate(OllamaRequest):
+    """The body of POST /api/generate."""
+
+    prompt: str | None = None
+    system: str | None = None
+    raw: bool | None = None
+
+    suffix: NoText = None
+    images: NoList = None
+    template: NoText = None
+    context: NoList = None
+
+    def refuse_contradictions(self) -> None:
+        """Refuse a system message that a raw prompt has no place for."""
+        super().refuse_contradictions()
+        if self.raw and self.system:
+            raise UnsupportedParameter("Unsupported parameter: 'system' does not go with 'raw'.", "system")
+
+    def plan(self) -> Plan | None:
+        """Answer the prompt, or go on with it as it is when it is raw."""
+        if not self.prompt:
+            return None
+        return Completions([self.prompt]) if self.raw else Conversation(self._messages(self.prompt))
+
+    def _messages(self, prompt: str) -> Messages:
+        system = [{"role": "system", "content": self.system}] if self.system else []
+        return [*system, {"role": "user", "content": prompt}]
+
+
+class ShowRequest(Body):
+    """The body of POST /api/show."""
+
+    model: str
+    verbose: bool | None = None
+    system: NoText = None
+    template: NoText = None
+    options: Annotated[object, only({})] = None

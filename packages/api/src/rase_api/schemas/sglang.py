@@ -1,0 +1,118 @@
+"""The body of SGLang's POST /generate."""
+
+from collections.abc import Mapping
+from typing import Annotated, ClassVar
+
+from pydantic import AfterValidator, Field
+
+from rase_api.errors import InvalidValue
+from rase_api.fields import Bias, Ignored, No, Nothing, Stops, StopTokens, Strict, only
+from rase_api.parameters import TextRequest
+from rase_api.plans import Completions
+from rase_api.schemas.openai import MOST_CHOICES
+from rase_api.schemas.prompts import Prompts, prompts_of
+
+ALL_TOKENS = -1
+
+
+def _off(value: int) -> int:
+    return 0 if value == ALL_TOKENS else value
+
+
+class SglangParams(Strict):
+    """How to choose each token and when to stop, in SGLang's names."""
+
+    max_new_tokens: int | None = None
+    n: Annotated[int, Field(ge=1, le=MOST_CHOICES)] | None = None
+    temperature: float | None = None
+    top_p: float | None = None
+    top_k: Annotated[int, AfterValidator(_off)] | None = None
+    min_p: float | None = None
+    frequency_penalty: float | None = None
+    presence_penalty: float | None = None
+    repetition_penalty: float | None = None
+    logit_bias: Bias | None = None
+    sampling_seed: int | None = None
+    stop: Stops | None = None
+    stop_token_ids: StopTokens | None = None
+    ignore_eos: bool | None = None
+
+    min_new_tokens: Annotated[object, only(0)] = None
+    skip_special_tokens: Annotated[object, only(True)] = None
+    spaces_between_special_tokens: Annotated[object, only(True)] = None
+    no_stop_trim: No = None
+    stop_regex: Nothing = None
+    json_schema: Nothing = None
+    regex: Nothing = None
+    ebnf: Nothing = None
+    structural_tag: Nothing = None
+    custom_params: Nothing = None
+    stream_interval: Ignored = None
+
+
+class SglangRequest(TextRequest):
+    """The body of POST /generate."""
+
+    prompt_name: ClassVar[str] = "text"
+    sampling: ClassVar[Mapping[str, str]] = {
+        "sampling_params.max_new_tokens": "max_tokens",
+        "sampling_params.temperature": "temperature",
+        "sampling_params.top_p": "top_p",
+        "sampling_params.top_k": "top_k",
+        "sampling_params.min_p": "min_p",
+        "sampling_params.frequency_penalty": "frequency_penalty",
+        "sampling_params.presence_penalty": "presence_penalty",
+        "sampling_params.repetition_penalty": "repetition_penalty",
+        "sampling_params.logit_bias": "logit_bias",
+        "sampling_params.sampling_seed": "seed",
+        "sampling_params.stop": "stop",
+        "sampling_params.stop_token_ids": "stop_tokens",
+        "sampling_params.ignore_eos": "ignore_eos",
+    }
+
+    model: str | None = None
+    text: Prompts | None = None
+    input_ids: Prompts | None = None
+    sampling_params: SglangParams | None = None
+    rid: str | None = None
+
+    return_logprob: No = None
+    return_hidden_states: No = None
+    return_text_in_logprobs: No = None
+    input_embeds: Nothing = None
+    image_data: Nothing = None
+    audio_data: Nothing = None
+    video_data: Nothing = None
+    modalities: Nothing = None
+    lora_path: Nothing = None
+    session_params: Nothing = None
+    custom_logit_processor: Nothing = None
+    background: No = None
+
+    # These cannot change the text, so they are accepted and not used.
+    log_metrics: bool | None = None
+    extra_key: str | None = None
+
+    @property
+    def choices(self) -> int:
+        """How many answers each prompt gets."""
+        return (self.sampling_params and self.sampling_params.n) or 1
+
+    @property
+    def is_batch(self) -> bool:
+        """Whether the answer is a list."""
+        return self.choices > 1 or len(self._prompts) > 1
+
+    def refuse_contradictions(self) -> None:
+        """Refuse a request without a prompt, or with two."""
+        super().refuse_contradictions()
+        if (self.text is None) == (self.input_ids is None):
+            raise InvalidValue("One of 'text' and 'input_ids' is needed, and only one.", "text")
+
+    def plan(self) -> Completions:
+        """Return what to generate."""
+        return Completions(prompts_of(self._prompts), self.choices)
+
+    @property
+    def _prompts(self) -> list[object]:
+        return self.text or self.input_ids or []

@@ -1,0 +1,106 @@
+import httpx
+import pytest
+from rase_api import create_app
+from rase_api.schemas.tokens import TokenizeRequest
+from rase_api.testing import ScriptedEngine, served
+
+MESSAGES = [{"role": "developer", "content": "Be brief."}, {"role": "user", "content": "Hi"}]
+RENDERED = "system: Be brief.\nuser: Hi"
+
+
+@pytest.mark.parametrize("name", ["content", "prompt"])
+def test_a_text_becomes_tokens(client: httpx.Client, name: str) -> None:
+    answer = client.post("/tokenize", json={"model": "demo", name: "Hé"}).json()
+    assert answer == {"tokens": list("Hé".encode()), "count": 3, "max_model_len": 128}
+
+
+def test_tokens_come_with_their_text_when_asked_for(client: httpx.Client) -> None:
+    body = {"model": "demo", "content": "Hi", "with_pieces": True, "return_token_strs": True}
+    answer = client.post("/tokenize", json=body).json()
+    assert answer["tokens"] == [{"id": 72, "piece": "H"}, {"id": 105, "piece": "i"}]
+    assert answer["token_strs"] == ["H", "i"]
+
+
+def test_messages_become_the_tokens_of_their_prompt(client: httpx.Client) -> None:
+    answer = client.post("/tokenize", json={"model": "demo", "messages": MESSAGES}).json()
+    assert answer["tokens"] == list(RENDERED.encode())
+
+
+def test_special_tokens_are_added_as_each_of_the_two_servers_does() -> None:
+    for body, adds in [
+        ({"content": "x"}, False),
+        ({"prompt": "x"}, True),
+        ({"content": "x", "add_special": True}, True),
+        ({"prompt": "x", "add_special_tokens": False}, False),
+    ]:
+        assert TokenizeRequest.parse(body).adds_special_tokens is adds
+
+
+@pytest.mark.parametrize(
+    ("body", "param"),
+    [
+        ({}, "content"),
+        ({"content": "x", "prompt": "y"}, "content"),
+        ({"prompt": "x", "messages": MESSAGES}, "content"),
+        ({"content": "x", "add_special": True, "add_special_tokens": True}, "add_special_tokens"),
+        ({"messages": MESSAGES, "add_special": True}, "add_special"),
+        ({"content": 5}, "content"),
+        ({"content": "x", "with_tokens": True}, "with_tokens"),
+        ({"messages": []}, "messages"),
+        ({"messages": [{"role": "tool", "content": "x"}]}, "messages[0].role"),
+    ],
+)
+def test_what_cannot_be_tokenized_is_named(client: httpx.Client, body: dict[str, object], param: str) -> None:
+    response = client.post("/tokenize", json={"model": "demo"} | body)
+    assert response.status_code == 400
+    assert response.json()["error"]["param"] == param
+
+
+def test_tokens_become_a_text_with_the_special_ones(client: httpx.Client) -> None:
+    answer = client.post("/detokenize", json={"model": "demo", "tokens": [72, 105, 256]}).json()
+    assert answer == {"content": "Hi<end>", "prompt": "Hi<end>"}
+
+
+@pytest.mark.parametrize(
+    ("tokens", "param"), [([1, 257], "tokens[1]"), ([-1], "tokens[0]"), (["a"], "tokens[0]"), ("x", "tokens")]
+)
+def test_tokens_that_do_not_exist_are_named(client: httpx.Client, tokens: object, param: str) -> None:
+    response = client.post("/detokenize", json={"model": "demo", "tokens": tokens})
+    assert response.status_code == 400
+    assert response.json()["error"]["param"] == param
+
+
+def test_a_conversation_is_shown_as_the_model_reads_it(client: httpx.Client) -> None:
+    answer = client.post("/apply-template", json={"model": "demo", "messages": MESSAGES})
+    assert answer.json() == {"prompt": RENDERED}
+
+
+def test_the_tokens_of_a_conversation_are_counted_as_the_answer_counts_them(client: httpx.Client) -> None:
+    body = {"model": "demo", "messages": MESSAGES}
+    counted = client.post("/v1/chat/completions/input_tokens", json=body | {"temperature": 0}).json()
+    usage = client.post("/v1/chat/completions", json=body).json()["usage"]
+    assert counted == {"input_tokens": usage["prompt_tokens"]}
+
+
+@pytest.mark.parametrize("path", ["tokenize", "detokenize", "apply-template", "generate"])
+def test_only_where_there_is_one_model_it_need_not_be_named(client: httpx.Client, path: str) -> None:
+    bodies = {
+        "tokenize": {"content": "x"},
+        "detokenize": {"tokens": [1]},
+        "apply-template": {"messages": MESSAGES},
+        "generate": {"text": "x"},
+    }
+    response = client.post(f"/{path}", json=bodies[path])
+    assert response.status_code == 400
+    assert response.json()["error"]["code"] == "missing_required_parameter"
+    assert "demo, other" in response.json()["error"]["message"]
+    with served(create_app(ScriptedEngine())) as url:
+        assert httpx.post(f"{url}/{path}", json=bodies[path]).status_code == 200
+
+
+@pytest.mark.parametrize("path", ["tokenize", "detokenize", "apply-template"])
+def test_an_unknown_model_is_told_which_there_are(client: httpx.Client, path: str) -> None:
+    body = {"tokenize": {"content": "x"}, "detokenize": {"tokens": []}}.get(path, {"messages": MESSAGES})
+    response = client.post(f"/{path}", json=body | {"model": "nope"})
+    assert response.status_code == 404
+    assert "demo, other" in response.json()["error"]["message"]
