@@ -5,6 +5,8 @@ import threading
 
 from rase_core.generation import Generation
 
+from rase_models.backends.run_counters import RUN_COUNTERS
+
 COUNTERS = ("requests", "prefill_tokens", "prefill_ns", "decode_tokens", "decode_ns")
 _NS = 1_000_000_000
 
@@ -36,8 +38,8 @@ class Profile:
                 self._counts[name] += value
 
     def snapshot(self, *, reset: bool = False) -> dict[str, int]:
-        """Return the counters, and start over when `reset`."""
+        """Return the counters, with those of the backends' runs, and start over when `reset`."""
         with self._lock:
             counts = self._counts
             self._counts = dict.fromkeys(COUNTERS, 0) if reset else dict(counts)
-            return counts
+        return {**RUN_COUNTERS.snapshot(reset=reset), **counts}

@@ -28,9 +28,12 @@ def _advise_huge_pages(memory: mmap.mmap) -> None:
 
 def _private_memory(nbytes: int) -> mmap.mmap:
     """Map fresh memory; a child process gets a copy, not a share."""
-    if hasattr(mmap, "MAP_PRIVATE"):
-        return mmap.mmap(-1, nbytes, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
-    return mmap.mmap(-1, nbytes)
+    try:
+        if hasattr(mmap, "MAP_PRIVATE"):
+            return mmap.mmap(-1, nbytes, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+        return mmap.mmap(-1, nbytes)
+    except OSError as error:
+        raise MemoryError(f"cannot have {nbytes} bytes of memory") from error
 
 
 class Region:

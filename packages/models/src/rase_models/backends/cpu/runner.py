@@ -1,5 +1,6 @@
 """Runs Programs on the CPU's cores."""
 
+import time
 from collections.abc import Iterator
 
 import numpy as np
@@ -14,9 +15,11 @@ from rase_models.backends.cpu.kv_blocks import KvBlocks
 from rase_models.backends.cpu.lowering import Lowered, lower
 from rase_models.backends.cpu.op_table import OpTable, kernels_of
 from rase_models.backends.cpu.rope_tables import RopeTables
+from rase_models.backends.cpu.run_profile import RunProfile
 from rase_models.backends.cpu.team import TEAM_KERNELS, Team
 from rase_models.backends.cpu.thread_count import thread_count
 from rase_models.backends.cpu.weights import WeightLoader
+from rase_models.backends.run_counters import counting
 from rase_models.gguf import Weight
 from rase_models.program import Program
 
@@ -68,6 +71,13 @@ class CpuRunner:
         self._team.hold("blocks", self._blocks)
         self._set_up_memory(lowered, arena)
         self._team.load_program(table)
+        self._profile = self._start_profile(lowered) if counting() else None
+
+    def _start_profile(self, lowered: Lowered) -> RunProfile:
+        profile = RunProfile(lowered.rows)
+        self._team.hold("profile", profile)
+        self._team.set(abi.PROFILE, profile.address)
+        return profile
 
     def _set_up_memory(self, lowered: Lowered, arena: Arena) -> None:
         """Give the kernels their memory, and the arrays that runs are described in."""
@@ -119,7 +129,10 @@ class CpuRunner:
         padded = -(-outputs // shapes.SPARE_ROWS) * shapes.SPARE_ROWS if outputs > 1 else outputs
         logits = np.empty((padded, self._logits_width), np.float32)
         self._team.set(abi.LOGITS_BASE, int(logits.ctypes.data))
+        start = time.perf_counter_ns()
         self._team.run()
+        if self._profile is not None:
+            self._profile.add(count, len(rows.block_tables), time.perf_counter_ns() - start)
         return logits[:outputs, : self._vocab_size]
 
     def _describe(self, rows: Rows, count: int, outputs: int) -> None:
@@ -166,5 +179,5 @@ class CpuRunner:
     def close(self) -> None:
         """Stop threads and free memory; the runner is unusable afterwards."""
         self._team.close()
-        for name in ("_ropes", "_blocks", "_rows", "_block_tables", "_partials"):
+        for name in ("_ropes", "_blocks", "_rows", "_block_tables", "_partials", "_profile"):
             self.__dict__.pop(name, None)

@@ -30,6 +30,7 @@ _IDLE_SECONDS = 5e-4
 _PATIENCE_SECONDS = 2e-5
 """How long a thread spins at a wait before it yields: the one it waits for may need the core."""
 _PROBE_PAUSES = 20_000
+_QUICK_POLLS = 200
 
 
 @dataclass(slots=True)
@@ -125,10 +126,12 @@ class Team:
         """Wait until no worker is inside a run, so that memory that a run uses may change place or go."""
         step = int(self.words[abi.STEP // abi.WORD])
         done = self._slots[:, abi.SLOT_DONE // abi.WORD]
+        polls = 0
         while self.threads > 1 and (done[1:] != step).any():
             for alarm in self._crew.alarms:
                 alarm.set()
-            time.sleep(1e-5)
+            time.sleep(0 if polls < _QUICK_POLLS else 1e-4)
+            polls += 1
 
     def close(self) -> None:
         """Send the workers home and wait until they are gone. A closed team cannot run."""
