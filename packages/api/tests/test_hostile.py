@@ -3,9 +3,16 @@
 import json
 
 import httpx
+import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from rase_api.schemas import ChatRequest, CompletionRequest
+from rase_api.parameters import Body
+from rase_api.schemas.anthropic import CountRequest, MessagesRequest
+from rase_api.schemas.ollama import OllamaChat, OllamaGenerate, ShowRequest
+from rase_api.schemas.openai import ChatRequest, CompletionRequest
+from rase_api.schemas.responses import ResponsesRequest
+from rase_api.schemas.sglang import SglangRequest
+from rase_api.schemas.tokens import DetokenizeRequest, TemplateRequest, TokenizeRequest
 
 SETTINGS = settings(
     max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
@@ -40,12 +47,48 @@ messages = st.lists(
 )
 
 
-def bodies(schema: type[ChatRequest] | type[CompletionRequest], right: dict[str, st.SearchStrategy]):
+def bodies(schema: type[Body], right: dict[str, st.SearchStrategy]):
     """Bodies that are right but for a few fields."""
     fields = st.dictionaries(
         st.sampled_from(sorted(schema.model_fields)) | st.text(max_size=5), values, max_size=3
     )
     return st.builds(lambda base, changes: base | changes, st.fixed_dictionaries(right), fields)
+
+
+MODEL = {"model": st.just("demo")}
+CHATTING = MODEL | {"messages": messages}
+OTHERS: dict[str, tuple[type[Body], dict[str, st.SearchStrategy]]] = {
+    "/v1/messages": (MessagesRequest, CHATTING | {"max_tokens": st.integers(0, 3)}),
+    "/v1/messages/count_tokens": (CountRequest, CHATTING),
+    "/v1/responses": (ResponsesRequest, MODEL | {"input": st.text(max_size=5) | messages | values}),
+    "/api/chat": (OllamaChat, CHATTING | {"options": st.just({"num_predict": 2}) | values}),
+    "/api/generate": (OllamaGenerate, MODEL | {"prompt": st.text(max_size=5) | values}),
+    "/api/show": (ShowRequest, MODEL),
+    "/generate": (SglangRequest, MODEL | {"text": st.text(max_size=5) | values}),
+    "/tokenize": (TokenizeRequest, MODEL | {"content": st.text(max_size=5)}),
+    "/detokenize": (DetokenizeRequest, MODEL | {"tokens": st.lists(st.integers(0, 300)) | values}),
+    "/apply-template": (TemplateRequest, CHATTING),
+    "/v1/chat/completions/input_tokens": (ChatRequest, CHATTING),
+}
+
+
+@pytest.mark.parametrize("path", OTHERS)
+@settings(SETTINGS, max_examples=60)
+@given(data=st.data())
+def test_no_body_of_another_api_makes_the_server_fail(
+    client: httpx.Client, path: str, data: st.DataObject
+) -> None:
+    schema, right = OTHERS[path]
+    body = json.dumps(data.draw(bodies(schema, right)))
+    response = client.post(path, content=body, headers=JSON_HEADERS)
+    assert response.status_code in (200, 400, 404), response.text
+    if response.status_code != 200:
+        assert 0 < len(message_of(response)) < 2500
+
+
+def message_of(response: httpx.Response) -> str:
+    error = response.json()["error"]
+    return str(error if isinstance(error, str) else error["message"])
 
 
 def check(response: httpx.Response) -> None:
@@ -94,6 +137,6 @@ def test_no_completion_body_makes_the_server_fail(client: httpx.Client, body: di
     | values.map(json.dumps).map(str.encode)
 )
 def test_no_bytes_make_the_server_fail(client: httpx.Client, body: bytes) -> None:
-    for path in ("chat/completions", "completions"):
-        response = client.post(f"/v1/{path}", content=body, headers=JSON_HEADERS)
+    for path in ("/v1/chat/completions", "/v1/completions", "/v1/messages", "/api/chat", "/generate"):
+        response = client.post(path, content=body, headers=JSON_HEADERS)
         assert response.status_code == 400, response.text

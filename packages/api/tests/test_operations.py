@@ -1,0 +1,226 @@
+"""For those who run the server: readiness, settings, metrics, ids and the access log."""
+
+import json
+import logging
+import re
+import socket
+import time
+from collections.abc import Callable, Iterator
+
+import httpx
+import pytest
+from prometheus_client.parser import text_string_to_metric_families
+from rase_api import create_app
+from rase_api.errors import InvalidSetting
+from rase_api.testing import ScriptedEngine, served
+
+CHAT = {"model": "demo", "messages": [{"role": "user", "content": "Hi"}]}
+URL = "/v1/chat/completions"
+
+
+@pytest.fixture
+def fresh() -> Iterator[httpx.Client]:
+    """A client of a server that nobody has asked anything yet."""
+    with served(create_app(ScriptedEngine())) as url, httpx.Client(base_url=url) as client:
+        yield client
+
+
+def samples(client: httpx.Client) -> dict[tuple[str, ...], float]:
+    """Read the metrics: name and label values, by label -> value."""
+    response = client.get("/metrics")
+    assert response.headers["content-type"].startswith("text/plain")
+    return {
+        (sample.name, *sample.labels.values()): sample.value
+        for family in text_string_to_metric_families(response.text)
+        for sample in family.samples
+    }
+
+
+def wait_for(condition: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + 10
+    while not condition():
+        if time.monotonic() > deadline:
+            raise TimeoutError("it did not happen")
+        time.sleep(0.01)
+
+
+def has_stopped(engine: ScriptedEngine) -> bool:
+    before = len(engine.decoder.calls)
+    time.sleep(0.1)
+    return len(engine.decoder.calls) == before
+
+
+def test_a_server_is_ready_when_a_model_is_in_memory(fresh: httpx.Client) -> None:
+    response = fresh.get("/ready")
+    assert response.status_code == 503
+    assert response.json()["error"]["code"] == "not_ready"
+    assert response.headers["retry-after"]
+    fresh.post(URL, json=CHAT)
+    assert fresh.get("/ready").json() == {"status": "ready", "models": ["demo"]}
+
+
+def test_the_settings_of_a_model_are_told(fresh: httpx.Client) -> None:
+    before = fresh.get("/props").json()
+    assert (before["model"], before["is_loaded"], before["chat_template"]) == ("demo", False, None)
+    fresh.post(URL, json=CHAT)
+    props = fresh.get("/props", params={"model": "demo"}).json()
+    assert props["is_loaded"]
+    assert props["chat_template"] == "{{ messages }}"
+    assert props["default_generation_settings"]["n_ctx"] == 128
+    assert props["default_generation_settings"]["params"]["temperature"] == 0.7
+    assert fresh.get("/props", params={"model": "nope"}).status_code == 404
+
+
+def test_a_forbidden_token_does_not_break_the_settings() -> None:
+    engine = ScriptedEngine(defaults={"logit_bias": {"5": float("-inf")}})
+    with served(create_app(engine)) as url:
+        params = httpx.get(f"{url}/props").json()["default_generation_settings"]["params"]
+    assert params["logit_bias"] == {"5": "-inf"}
+
+
+def test_requests_tokens_and_times_are_counted(fresh: httpx.Client) -> None:
+    fresh.post(URL, json=CHAT)
+    fresh.post(URL, json=CHAT | {"stream": True})
+    fresh.post(URL, json=CHAT | {"temperature": -1})
+    fresh.post("/api/chat", json=CHAT | {"model": "nope"})
+    fresh.get("/nope")
+    counted = samples(fresh)
+    assert counted["rase_requests_total", "ok", URL] == 2
+    assert counted["rase_requests_total", "client_error", URL] == 1
+    assert counted["rase_requests_total", "client_error", "/api/chat"] == 1
+    assert counted["rase_requests_total", "client_error", "unknown"] == 1
+    assert counted["rase_prompt_tokens_total", "demo"] == 16
+    assert counted["rase_completion_tokens_total", "demo"] == 12
+    assert counted["rase_first_text_seconds_count", "demo"] == 2
+    assert counted["rase_request_seconds_count", URL] == 3
+    assert counted[("rase_requests_running",)] == 1  # the one that reads the metrics
+
+
+def test_two_servers_count_apart(fresh: httpx.Client) -> None:
+    with served(create_app(ScriptedEngine())) as other:
+        httpx.post(f"{other}{URL}", json=CHAT)
+    assert ("rase_requests_total", "ok", URL) not in samples(fresh)
+
+
+def test_every_answer_has_an_id_and_a_fit_one_is_kept(fresh: httpx.Client) -> None:
+    for path in ("/health", "/nope"):
+        assert re.fullmatch(r"[0-9a-f]{32}", fresh.get(path).headers["x-request-id"])
+    given = fresh.post(URL, json=CHAT | {"stream": True}, headers={"x-request-id": "my-id.1"})
+    assert given.headers["x-request-id"] == given.headers["request-id"] == "my-id.1"
+    unfit = fresh.get("/health", headers={"x-request-id": "a b\tc" * 100})
+    assert re.fullmatch(r"[0-9a-f]{32}", unfit.headers["x-request-id"])
+
+
+def facts_of(caplog: pytest.LogCaptureFixture, path: str) -> dict:
+    def found() -> list[dict]:
+        facts = [record.request for record in caplog.records if record.name == "rase_api.access"]
+        return [fact for fact in facts if fact["path"] == path]
+
+    wait_for(lambda: bool(found()))
+    return found()[-1]
+
+
+@pytest.mark.parametrize("streamed", [False, True])
+def test_a_request_is_logged_with_what_it_was_and_cost(
+    caplog: pytest.LogCaptureFixture, streamed: bool
+) -> None:
+    caplog.set_level(logging.INFO, "rase_api.access")
+    with served(create_app(ScriptedEngine(), json_log=True)) as url:
+        httpx.post(f"{url}{URL}", json=CHAT | {"stream": streamed}, headers={"x-request-id": "abc"})
+        facts = facts_of(caplog, URL)
+    assert json.loads(caplog.records[-1].message) == facts
+    assert (facts["id"], facts["method"], facts["status"], facts["outcome"]) == ("abc", "POST", 200, "ok")
+    assert (facts["model"], facts["prompt_tokens"], facts["completion_tokens"]) == ("demo", 8, 6)
+    assert facts["ms"] >= facts["first_text_ms"] > 0
+    assert facts.get("stream", False) is streamed
+
+
+def test_no_client_can_write_lines_into_the_log(
+    fresh: httpx.Client, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO, "rase_api.access")
+    fresh.get("/a%0Ab%20c")
+    facts = facts_of(caplog, "/a\nb c")
+    assert facts["outcome"] == "client_error"
+    assert r'path="/a\nb c"' in caplog.records[-1].message
+    assert "\n" not in caplog.records[-1].message
+
+
+def test_an_answer_that_takes_too_long_is_ended(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO, "rase_api.access")
+    engine = ScriptedEngine(context_length=100_000, before_token=lambda: time.sleep(0.01))
+    body = CHAT | {"ignore_eos": True, "max_tokens": 90_000}
+    with served(create_app(engine, request_timeout=0.2)) as url:
+        whole = httpx.post(f"{url}{URL}", json=body)
+        assert whole.status_code == 504
+        assert whole.json()["error"]["code"] == "request_timeout"
+        assert facts_of(caplog, URL)["outcome"] == "timeout"
+        streamed = httpx.post(f"{url}{URL}", json=body | {"stream": True})
+        assert streamed.status_code == 200
+        last = streamed.text.split("\n\n")[-2]
+        assert json.loads(last.removeprefix("data: "))["error"]["code"] == "request_timeout"
+        wait_for(lambda: has_stopped(engine))
+
+
+@pytest.mark.parametrize(
+    ("path", "body", "sign"),
+    [
+        (URL, CHAT, ": keep-alive\n\n"),
+        ("/v1/responses", {"model": "demo", "input": "Hi"}, ": keep-alive\n\n"),
+        ("/v1/messages", CHAT | {"max_tokens": 9}, 'event: ping\ndata: {"type":"ping"}\n\n'),
+        ("/api/chat", CHAT, ""),
+    ],
+)
+def test_a_stream_without_text_says_that_it_lives(path: str, body: dict, sign: str) -> None:
+    engine = ScriptedEngine("Hi", before_token=lambda: time.sleep(0.3))
+    with served(create_app(engine, keep_alive_seconds=0.1)) as url:
+        text = httpx.post(f"{url}{path}", json=body | {"stream": True}).text
+    assert text.count(sign) >= 2
+    assert "" in text.replace(sign, "")
+
+
+def test_a_stream_says_that_it_lives_before_its_first_text() -> None:
+    class Loading(ScriptedEngine):
+        def chat(self, *args: object, **keywords: object):  # type: ignore[override]
+            time.sleep(0.3)
+            return super().chat(*args, **keywords)  # type: ignore[arg-type]
+
+    with served(create_app(Loading(), keep_alive_seconds=0.1)) as url:
+        text = httpx.post(f"{url}{URL}", json=CHAT | {"stream": True}).text
+        assert text.startswith(": keep-alive\n\n")
+        assert text.endswith("data: [DONE]\n\n")
+        refused = httpx.post(f"{url}{URL}", json=CHAT | {"stream": True, "temperature": -1})
+        assert refused.status_code == 400
+
+
+def test_a_client_that_goes_is_told_from_one_that_stays(
+    fresh: httpx.Client, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO, "rase_api.access")
+    engine = ScriptedEngine(context_length=100_000, before_token=lambda: time.sleep(0.01))
+    body = json.dumps(CHAT | {"ignore_eos": True, "max_tokens": 90_000}).encode()
+    with served(create_app(engine)) as url:
+        address = httpx.URL(url)
+        with socket.create_connection((address.host, address.port)) as connection:
+            head = f"POST {URL} HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n"
+            connection.sendall(f"{head}Content-Length: {len(body)}\r\n\r\n".encode() + body)
+            wait_for(lambda: len(engine.decoder.calls) > 3)
+        assert facts_of(caplog, URL)["outcome"] == "cancelled"
+        with httpx.Client(base_url=url) as client:
+            assert samples(client)["rase_requests_total", "cancelled", URL] == 1
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"api_keys": "secret"},
+        {"api_keys": [""]},
+        {"cors_origins": "*"},
+        {"request_timeout": 0},
+        {"request_timeout": float("nan")},
+        {"keep_alive_seconds": -1},
+    ],
+)
+def test_a_setting_that_cannot_be_is_named(options: dict) -> None:
+    with pytest.raises(InvalidSetting, match=next(iter(options))):
+        create_app(ScriptedEngine(), **options)

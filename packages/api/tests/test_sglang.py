@@ -1,0 +1,97 @@
+import json
+
+import httpx
+import pytest
+from rase_api import create_app
+from rase_api.testing import ScriptedEngine, served
+
+BODY = {"model": "demo", "text": "Hi"}
+URL = "/generate"
+
+
+def test_an_answer_has_sglangs_shape(client: httpx.Client) -> None:
+    answer = client.post(URL, json=BODY | {"rid": "r1"}).json()
+    assert answer["meta_info"].pop("e2e_latency") >= 0
+    assert answer == {
+        "text": "Paris.",
+        "output_ids": list(b"Paris."),
+        "meta_info": {
+            "id": "r1",
+            "finish_reason": {"type": "stop"},
+            "prompt_tokens": 2,
+            "completion_tokens": 6,
+            "cached_tokens": 0,
+        },
+    }
+
+
+@pytest.mark.parametrize(
+    ("params", "text", "reason"),
+    [
+        ({"max_new_tokens": 3}, "Par", {"type": "length", "length": 3}),
+        ({"stop": "ri"}, "Pa", {"type": "stop", "matched": "ri"}),
+        ({"stop_token_ids": [ord("i")], "top_k": -1}, "Par", {"type": "stop"}),
+    ],
+)
+def test_an_answer_says_why_it_ended(
+    client: httpx.Client, params: dict[str, object], text: str, reason: dict[str, object]
+) -> None:
+    answer = client.post(URL, json=BODY | {"sampling_params": params}).json()
+    assert (answer["text"], answer["meta_info"]["finish_reason"]) == (text, reason)
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [{"text": ["a", "b"]}, {"sampling_params": {"n": 2}}, {"text": None, "input_ids": [[1], [2]]}],
+)
+def test_several_prompts_or_choices_have_a_list_of_answers(
+    client: httpx.Client, changes: dict[str, object]
+) -> None:
+    answers = client.post(URL, json=BODY | {"rid": "r"} | changes).json()
+    assert [answer["text"] for answer in answers] == ["Paris.", "Paris."]
+    assert [answer["meta_info"]["id"] for answer in answers] == ["r_0", "r_1"]
+
+
+def test_token_ids_are_gone_on_with(client: httpx.Client, engine: ScriptedEngine) -> None:
+    engine.requests.clear()
+    body = {"model": "demo", "input_ids": [1, 2], "sampling_params": {"sampling_seed": 5}}
+    assert client.post(URL, json=body).json()["text"] == "Paris."
+    assert (engine.requests[0][0], engine.requests[0][1].seed) == ((1, 2), 5)
+
+
+def test_every_piece_of_a_stream_has_the_whole_text_so_far(client: httpx.Client) -> None:
+    body = BODY | {"stream": True, "sampling_params": {"max_new_tokens": 2}}
+    *pieces, done, rest = client.post(URL, json=body).text.split("\n\n")
+    assert (done, rest) == ("data: [DONE]", "")
+    parsed = [json.loads(piece.removeprefix("data: ")) for piece in pieces]
+    assert [piece["text"] for piece in parsed] == ["P", "Pa", "Pa"]
+    assert parsed[-1]["meta_info"]["finish_reason"] == {"type": "length", "length": 2}
+
+
+@pytest.mark.parametrize(
+    ("changes", "param"),
+    [
+        ({"text": None}, "text"),
+        ({"input_ids": [1]}, "text"),
+        ({"sampling_params": {"temprature": 1}}, "sampling_params.temprature"),
+        ({"sampling_params": {"temperature": -1}}, "sampling_params.temperature"),
+        ({"sampling_params": {"regex": "a"}}, "sampling_params.regex"),
+        ({"return_logprob": True}, "return_logprob"),
+        ({"temperature": 1}, "temperature"),
+        ({"text": "x" * 200}, "text"),
+    ],
+)
+def test_what_is_not_done_is_refused_by_name(
+    client: httpx.Client, changes: dict[str, object], param: str
+) -> None:
+    response = client.post(URL, json=BODY | changes)
+    assert response.status_code == 400
+    assert response.json()["error"]["param"] == param
+
+
+def test_the_model_is_described(client: httpx.Client) -> None:
+    assert client.get("/model_info", params={"model": "other"}).json()["model_path"] == "other"
+    assert client.get("/model_info").status_code == 400
+    with served(create_app(ScriptedEngine())) as url:
+        info = httpx.get(f"{url}/model_info").json()
+    assert (info["model_path"], info["is_generation"]) == ("demo", True)
