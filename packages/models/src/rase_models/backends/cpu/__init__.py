@@ -35,8 +35,9 @@ class CpuBackend:
         threads: int | None = None,
         progress: Progress | None = None,
     ) -> Runner:
-        """Pack the weights as they come. The first time on a machine this compiles, which `progress` hears
-        of.
+        """Pack the weights as they come.
+
+        The first time on a machine this compiles, which `progress` hears of.
         """
         from rase_models.backends.cpu.runner import CpuRunner
 

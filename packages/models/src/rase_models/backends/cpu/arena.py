@@ -1,6 +1,4 @@
-"""Memory for weights, activations and the KV cache: aligned, zeroed, never moved, in huge pages where there
-are any.
-"""
+"""Memory for weights, activations and the KV cache: aligned, zeroed, never moved, in huge pages."""
 
 import mmap
 
@@ -37,8 +35,7 @@ def _private_memory(nbytes: int) -> mmap.mmap:
 
 
 class Region:
-    """A block of zeroed memory at an address that is a multiple of a cache line, or of 2 MB if it is that
-    large.
+    """Zeroed memory at a multiple of a cache line, or of 2 MB if it is that large.
 
     The memory goes back when the region is dropped; only addresses point into it, so its owner must outlive
     them.

@@ -1,6 +1,4 @@
-"""Builds op tables: rows of words, and the waits between them that keep an op from reading what is not
-written yet.
-"""
+"""Builds op tables: rows of words, and the waits that keep an op from reading what is not written yet."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field

@@ -108,9 +108,7 @@ def mix_tiles() -> Mapping[int, Any]:
 
 @operation(f32x16, f32x16, i64, i64, f32)
 def keep_range(code: Code, vector: Value, low: Value, high: Value, fill: Value) -> Value:
-    """Return `vector` with every lane outside low <= lane < high (any int64 within int32) replaced by
-    `fill`.
-    """
+    """Return `vector` with lanes outside low <= lane < high (int64 within int32) replaced by `fill`."""
     b = code.builder
     lanes = constant(I32X16, range(LANES))
     from_low = b.icmp_signed(">=", lanes, code.splat(b.trunc(low, I32)))

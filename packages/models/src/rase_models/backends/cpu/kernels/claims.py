@@ -1,5 +1,4 @@
-"""How threads share the work of an op: chunks are claimed one by one, and an op is over when all of them
-are done.
+"""How threads share an op: chunks are claimed one by one, and it is over when all of them are done.
 
 Nobody waits for a thread that holds no chunk, so one that lost its core does not hold up the rest; it finds
 later that the ops it missed are over. Each op has a claim word, alone in its cache line:

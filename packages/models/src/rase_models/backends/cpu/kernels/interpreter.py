@@ -1,6 +1,4 @@
-"""The interpreter that all threads run over an op table, and the loop in which workers wait for the next
-run.
-"""
+"""The interpreter that all threads run over an op table, and the loop of waiting workers."""
 
 import platform
 import sys
@@ -56,9 +54,7 @@ def _futex_number() -> int:
 
 
 def sleeps_in_python() -> bool:
-    """Say whether an idle worker returns to Python to sleep, because the kernels know no way on this
-    system.
-    """
+    """Say whether an idle worker returns to Python to sleep: kernels know no way on this system."""
     return _futex_number() == 0
 
 

@@ -16,9 +16,7 @@ def _copy_row(thread: int, op: int, context: int, row: int) -> None:
 
 
 def copy_rows() -> Any:
-    """Build the kernel that writes rows of X, N wide, as float32 or records; private records by every
-    thread.
-    """
+    """Build the kernel that writes rows of X, N wide, as float32 or records."""
     shared = compiled(share(row_count, _copy_row, 4))
 
     def kernel(thread: int, threads: int, op: int, context: int) -> None:
