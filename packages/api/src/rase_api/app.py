@@ -19,6 +19,7 @@ from rase_api.routes.embeddings import embeddings_routes, ollama_embeddings_rout
 from rase_api.routes.health import health_routes, operations_routes
 from rase_api.routes.models import models_routes
 from rase_api.routes.ollama import ollama_routes
+from rase_api.routes.page import page_routes
 from rase_api.routes.responses import responses_routes
 from rase_api.routes.sglang import sglang_routes
 from rase_api.routes.tokens import tokens_routes
@@ -61,6 +62,7 @@ def create_app(engine: ServingEngine, **options: Unpack[Options]) -> FastAPI:
     state = ServerState(engine, settings)
     app = FastAPI(title="rase", openapi_url=None, redirect_slashes=False)
     app.include_router(_router(state))
+    app.include_router(page_routes(state))
     app.add_exception_handler(HTTPException, _Unroutable(state))
     app.add_exception_handler(Exception, _broken)
     if settings.cors_origins:

@@ -1,0 +1,58 @@
+"""GET /: a page to chat on. It holds nothing of the server and needs no key; what it asks for does."""
+
+import base64
+import hashlib
+import re
+from functools import cache
+from importlib.resources import files
+
+from fastapi import APIRouter
+from starlette.responses import Response
+
+from rase_api.routing import routes_of
+from rase_api.state import ServerState
+
+INLINE = re.compile(r"<(script|style)>(.*?)</\1>", re.DOTALL)
+
+
+def page_routes(state: ServerState) -> APIRouter:
+    """Make the route."""
+    routes = routes_of(state, is_public=True)
+
+    @routes.api_route("/", methods=["GET", "HEAD"], response_model=None)
+    async def page() -> Response:
+        return Response(_page(), headers=_headers(), media_type="text/html")
+
+    return routes
+
+
+@cache
+def _page() -> str:
+    return files("rase_api").joinpath("static", "chat.html").read_text("utf-8")
+
+
+@cache
+def _headers() -> dict[str, str]:
+    """Let the page run its own script and style and speak to this server, and nothing else."""
+    sources = {tag: _source(text) for tag, text in INLINE.findall(_page())}
+    policy = {
+        "default-src": "'none'",
+        "script-src": sources["script"],
+        "style-src": sources["style"],
+        "img-src": "data:",
+        "connect-src": "'self'",
+        "base-uri": "'none'",
+        "form-action": "'none'",
+        "frame-ancestors": "'none'",
+    }
+    return {
+        "Content-Security-Policy": "; ".join(f"{name} {value}" for name, value in policy.items()),
+        "X-Content-Type-Options": "nosniff",
+        "Referrer-Policy": "no-referrer",
+        "Cache-Control": "no-cache",
+    }
+
+
+def _source(text: str) -> str:
+    digest = hashlib.sha256(text.encode()).digest()
+    return f"'sha256-{base64.b64encode(digest).decode()}'"
