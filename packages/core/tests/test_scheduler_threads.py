@@ -4,12 +4,15 @@ import random
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
+from queue import SimpleQueue
 
-from rase_core.answer import StopReason
-from rase_core.errors import QueueFull
+import pytest
+from rase_core.answer import Generation, StopReason
+from rase_core.errors import QueueFull, ShuttingDown
 from rase_core.generation import generate
 from rase_core.sampling import GenerationConfig
 from rase_core.scheduler import GenerationRequest, Handle, Scheduler, SchedulerLimits
+from rase_core.scheduler.ticket import Ticket
 from rase_core.testing import HistoryDecoder
 
 CONTEXT = 64
@@ -66,3 +69,37 @@ def test_a_scheduler_is_closed_while_others_still_ask() -> None:
         for closer in closers:
             closer.join(10)
         assert all(handle.is_done for handle in handles)
+
+
+def test_who_waits_for_the_next_piece_may_lose_patience() -> None:
+    with Scheduler(HistoryDecoder()) as scheduler:
+        handle = scheduler.submit(request_of(2))
+        while handle.get(30) is not None:
+            pass
+        assert handle.is_done and handle.wait(0) and handle.error is None
+        assert handle.get() is None
+    silent = Handle(Ticket(1, lambda event: None), SimpleQueue())
+    with pytest.raises(TimeoutError):
+        silent.get(0.01)
+
+
+def test_a_forgotten_handle_cancels_and_the_end_is_told_before_anybody_waits_no_more() -> None:
+    settled: list[tuple[Generation, ...]] = []
+    endless = GenerationRequest([1], GenerationConfig(max_tokens=10_000, ignore_eos=True))
+    with Scheduler(HistoryDecoder(context_length=20_000)) as scheduler:
+        handle = scheduler.submit(endless, on_settled=settled.append)
+        next(handle)
+        del handle
+        later = scheduler.submit(request_of(2), on_settled=settled.append)
+        generations = later.result(30)
+        assert settled[-1] == generations
+    assert settled[0][0].stop_reason is StopReason.CANCELLED
+
+
+def test_the_thread_ends_by_itself_when_it_closes_the_scheduler() -> None:
+    ended = threading.Event()
+    scheduler = Scheduler(HistoryDecoder(), on_end=ended.set)
+    handle = scheduler.submit(request_of(2), on_settled=lambda _: scheduler.close())
+    assert handle.result(30) and ended.wait(30)
+    with pytest.raises(ShuttingDown):
+        scheduler.submit(request_of(2))

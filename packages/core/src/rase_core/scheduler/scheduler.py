@@ -18,13 +18,14 @@ from rase_core.scheduler.line import WaitingLine
 from rase_core.scheduler.loop import Loop
 from rase_core.scheduler.request import GenerationRequest
 from rase_core.scheduler.snapshot import Snapshot
-from rase_core.scheduler.ticket import Ticket
+from rase_core.scheduler.ticket import OnSettled, Ticket
 
 
 class Scheduler:
     """Answers requests together, in a thread that has the decoder to itself until `close`.
 
-    Each answer is the one that `generate` gives for its request alone, whatever else is served.
+    Each answer is the one that `generate` gives for its request alone, whatever else is served. `on_end` is
+    called by that thread when it is done with the decoder.
     """
 
     def __init__(
@@ -32,8 +33,10 @@ class Scheduler:
         decoder: BatchDecoder,
         limits: SchedulerLimits | None = None,
         clock: Callable[[], float] = perf_counter,
+        on_end: Callable[[], None] | None = None,
     ) -> None:
         self._decoder, self._limits, self._clock = decoder, limits or SchedulerLimits(), clock
+        self._on_end = on_end
         self._line = WaitingLine(self._limits.waiting, self._limits.running)
         self._loop = Loop(decoder, self._line, self._limits, clock)
         self._numbers = count()
@@ -50,17 +53,28 @@ class Scheduler:
     ) -> None:
         self.close()
 
-    def submit(self, request: GenerationRequest, on_event: OnEvent | None = None) -> Handle:
+    @property
+    def is_broken(self) -> bool:
+        """Whether the thread has ended with an error."""
+        return self._failure is not None
+
+    def submit(
+        self,
+        request: GenerationRequest,
+        on_event: OnEvent | None = None,
+        on_settled: OnSettled | None = None,
+    ) -> Handle:
         """Stand a request in line.
 
         `on_event` hears of everything, in the scheduler's thread, which it must not keep; returning False for
-        a piece cancels the request, and raising fails it. Without it the handle can be iterated.
+        a piece cancels the request, and raising fails it. Without it the handle can be iterated. `on_settled`
+        hears there of the choices that have ended once there is nothing more to come, and must not raise.
 
         Raises InvalidGenerationConfig, ContextOverflow for a prompt that can never fit, QueueFull,
         ShuttingDown after `close`, and BackendFailure when the scheduler is broken.
         """
         events: SimpleQueue[Event] = SimpleQueue()
-        ticket = Ticket(request.n, on_event or events.put, self._clock(), request.timeout)
+        ticket = Ticket(request.n, on_event or events.put, self._clock(), request.timeout, on_settled)
         request.check(self._limits.running)
         sequence = request.sequence(ticket, next(self._numbers), self._decoder)
         if self._failure is not None:
@@ -75,10 +89,12 @@ class Scheduler:
     def close(self, grace: float = 0.0) -> None:
         """Take no more requests, let the others finish within `grace` seconds, and end the thread.
 
-        What is not finished then fails with ShuttingDown. Not for the scheduler's own thread, so not in
-        `on_event`. The decoder stays open, with no sequence left of the scheduler's.
+        What is not finished then fails with ShuttingDown. The decoder stays open, with no sequence of the
+        scheduler left. In the scheduler's own thread, as in `on_event`, nothing is waited for or failed.
         """
         self._line.close()
+        if threading.current_thread() is self._thread:
+            return
         self._thread.join(grace)
         self._is_aborted = True
         self._thread.join()
@@ -95,3 +111,6 @@ class Scheduler:
             self._failure = error
             self._line.close()
             self._loop.abandon(BackendFailure(f"the scheduler has stopped: {error!r}"))
+        finally:
+            if self._on_end is not None:
+                self._on_end()

@@ -1,20 +1,28 @@
 """A submitted request as the scheduler's thread and the caller see it."""
 
 import threading
+from collections.abc import Callable
 
 from rase_core.answer import Generation
 from rase_core.scheduler.events import Ended, Event, Failed, OnEvent, Piece
+
+OnSettled = Callable[[tuple[Generation, ...]], None]
 
 
 class Ticket:
     """Whether a request is still wanted, who hears of it, and how it ended.
 
     The scheduler's thread alone tells and ends; any thread may cancel and read. An exception of the listener
-    fails the request.
+    fails the request. `on_settled` hears once of the choices that have ended, before anybody who waits.
     """
 
     def __init__(
-        self, choices: int, on_event: OnEvent, submitted: float = 0.0, timeout: float | None = None
+        self,
+        choices: int,
+        on_event: OnEvent,
+        submitted: float = 0.0,
+        timeout: float | None = None,
+        on_settled: OnSettled | None = None,
     ) -> None:
         self.choices = choices
         self.submitted, self.timeout = submitted, timeout
@@ -22,7 +30,7 @@ class Ticket:
         self.error: Exception | None = None
         self.settled = threading.Event()
         self.generations: dict[int, Generation] = {}
-        self._on_event = on_event
+        self._on_event, self._on_settled = on_event, on_settled
 
     @property
     def is_settled(self) -> bool:
@@ -44,7 +52,7 @@ class Ticket:
         self.generations[choice] = generation
         self._report(Ended(choice, generation))
         if len(self.generations) == self.choices:
-            self.settled.set()
+            self._settle()
 
     def fail(self, error: Exception) -> None:
         """Report a failure, unless the request is settled."""
@@ -59,7 +67,10 @@ class Ticket:
             self._settle(error)
             return False
 
-    def _settle(self, error: Exception) -> None:
-        if self.error is None:
-            self.error = error
+    def _settle(self, error: Exception | None = None) -> None:
+        if self.is_settled:
+            return
+        self.error = error
+        if self._on_settled is not None:
+            self._on_settled(tuple(self.generations.values()))
         self.settled.set()
