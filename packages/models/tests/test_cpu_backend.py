@@ -1,0 +1,52 @@
+"""The door of the CPU backend."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from rase_core.errors import BackendUnavailable
+from rase_models.backends import load_backend
+from rase_models.backends.cpu.instruction_set import Architecture, target_architecture
+
+MODEL = Path(__file__).parent / "data" / "llama-Q2_K.gguf"
+
+
+@pytest.mark.parametrize("module", ["numba", "llvmlite"])
+def test_without_a_compiler_it_says_what_to_install(module: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, module, None)
+    with pytest.raises(BackendUnavailable, match=module) as caught:
+        load_backend("cpu")
+    assert caught.value.advice == "pip install 'rase-models[cpu]'"
+
+
+def test_finding_the_backend_imports_no_compiler() -> None:
+    code = """
+import sys
+from rase_models.backends import load_backend
+load_backend("cpu")
+print(*{"numba", "llvmlite"} & set(sys.modules))
+"""
+    ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert ran.stdout.strip() == ""
+
+
+def digest(**environment: str) -> str:
+    """Return a hash of a model's logits, computed by another process."""
+    code = """
+import hashlib, sys
+from rase_models.loading import load_decoder
+decoder = load_decoder(sys.argv[1], threads=2)
+logits = decoder.logits(list(range(100)))
+print(hashlib.sha256(logits.tobytes() + decoder.decode(7).tobytes()).hexdigest())
+"""
+    command = [sys.executable, "-c", code, str(MODEL)]
+    environment = {**os.environ, **environment}
+    return subprocess.run(command, capture_output=True, text=True, check=True, env=environment).stdout.strip()
+
+
+@pytest.mark.skipif(target_architecture() is not Architecture.X86, reason="names x86 processors")
+def test_a_processor_with_narrower_vectors_computes_the_same_bits() -> None:
+    narrow = digest(NUMBA_CPU_NAME="haswell", NUMBA_CPU_FEATURES="+avx2,+fma,+f16c")
+    assert narrow == digest()
