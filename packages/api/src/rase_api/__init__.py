@@ -1,4 +1,4 @@
-"""The OpenAI-compatible HTTP server of rase."""
+"""The HTTP server of rase: the APIs of OpenAI, Anthropic, Ollama and SGLang."""
 
 from rase_api.app import create_app, router
 from rase_api.errors import AddressUnavailable

@@ -8,7 +8,9 @@ from typing import ClassVar, Self
 
 from pydantic import ValidationError
 from rase_core.sampling import GenerationConfig
+from starlette.requests import Request
 
+from rase_api.body import read_object
 from rase_api.dialects import OPENAI, Dialect
 from rase_api.errors import InvalidValue
 from rase_api.faults import Names
@@ -18,6 +20,11 @@ from rase_api.validation import request_error
 
 class Body(Strict):
     """The body of a request, in its API's own names."""
+
+    @classmethod
+    async def read(cls, request: Request, limit: int) -> Self:
+        """Read and check a body of at most `limit` bytes; raises a RequestError."""
+        return cls.parse(await read_object(request, limit))
 
     @classmethod
     def parse(cls, body: Mapping[str, object]) -> Self:

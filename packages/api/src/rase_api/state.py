@@ -44,6 +44,11 @@ class ServerState:
         self.observer = Observer(json_log=settings.json_log)
         self.pool: Executor = ThreadPoolExecutor(WORKERS, thread_name_prefix="rase-api")
 
+    @property
+    def max_body_bytes(self) -> int:
+        """The longest body that is read."""
+        return self.settings.max_body_bytes
+
     async def served(self, model_id: str | None) -> ServedModel:
         """Look a model up; raises ModelNotFound, naming those that are there, or InvalidManifest."""
         return await asyncio.to_thread(self._served, model_id)

@@ -4,7 +4,6 @@ from fastapi import APIRouter, Request
 from starlette.responses import Response
 
 from rase_api.answers import answer
-from rase_api.body import read_object
 from rase_api.dialects import ANTHROPIC, Json
 from rase_api.replies.anthropic import AnthropicWriter
 from rase_api.routing import routes_of
@@ -18,7 +17,7 @@ def anthropic_routes(state: ServerState) -> APIRouter:
 
     @routes.post("/v1/messages", response_model=None)
     async def messages(request: Request) -> Response:
-        body = MessagesRequest.parse(await read_object(request, state.settings.max_body_bytes))
+        body = await MessagesRequest.read(request, state.max_body_bytes)
         return await answer(
             request,
             state,
@@ -30,7 +29,7 @@ def anthropic_routes(state: ServerState) -> APIRouter:
 
     @routes.post("/v1/messages/count_tokens", response_model=None)
     async def count_tokens(request: Request) -> Json:
-        body = CountRequest.parse(await read_object(request, state.settings.max_body_bytes))
+        body = await CountRequest.read(request, state.max_body_bytes)
         return {"input_tokens": await state.asked(body.conversation().count, body.model)}
 
     return routes

@@ -4,7 +4,6 @@ from fastapi import APIRouter, Request
 from starlette.responses import Response
 
 from rase_api.answers import answer
-from rase_api.body import read_object
 from rase_api.dialects import Json
 from rase_api.plans import Conversation
 from rase_api.replies.openai import ChatShape, OpenAIWriter
@@ -19,7 +18,7 @@ def chat_routes(state: ServerState) -> APIRouter:
 
     @routes.post("/v1/chat/completions", response_model=None)
     async def chat(request: Request) -> Response:
-        body = ChatRequest.parse(await read_object(request, state.settings.max_body_bytes))
+        body = await ChatRequest.read(request, state.max_body_bytes)
         return await answer(
             request,
             state,
@@ -31,7 +30,7 @@ def chat_routes(state: ServerState) -> APIRouter:
 
     @routes.post("/v1/chat/completions/input_tokens", response_model=None)
     async def input_tokens(request: Request) -> Json:
-        body = ChatRequest.parse(await read_object(request, state.settings.max_body_bytes))
+        body = await ChatRequest.read(request, state.max_body_bytes)
         return {"input_tokens": await state.asked(_conversation(body).count, body.model)}
 
     return routes

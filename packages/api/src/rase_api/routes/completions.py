@@ -4,7 +4,6 @@ from fastapi import APIRouter, Request
 from starlette.responses import Response
 
 from rase_api.answers import answer
-from rase_api.body import read_object
 from rase_api.plans import Completions
 from rase_api.replies.openai import CompletionShape, OpenAIWriter
 from rase_api.routing import routes_of
@@ -18,7 +17,7 @@ def completions_routes(state: ServerState) -> APIRouter:
 
     @routes.post("/v1/completions", response_model=None)
     async def completions(request: Request) -> Response:
-        body = CompletionRequest.parse(await read_object(request, state.settings.max_body_bytes))
+        body = await CompletionRequest.read(request, state.max_body_bytes)
         return await answer(
             request,
             state,

@@ -4,7 +4,6 @@ import asyncio
 
 from fastapi import APIRouter, Request
 
-from rase_api.body import read_object
 from rase_api.dialects import OLLAMA
 from rase_api.errors import UnsupportedParameter
 from rase_api.routing import routes_of
@@ -18,7 +17,7 @@ def embeddings_routes(state: ServerState) -> APIRouter:
 
     @routes.post("/v1/embeddings", response_model=None)
     async def embeddings(request: Request) -> None:
-        body = EmbeddingsRequest.parse(await read_object(request, state.settings.max_body_bytes))
+        body = await EmbeddingsRequest.read(request, state.max_body_bytes)
         await _refuse(state, body.model)
 
     return routes
@@ -31,7 +30,7 @@ def ollama_embeddings_routes(state: ServerState) -> APIRouter:
     @routes.post("/api/embed", response_model=None)
     @routes.post("/api/embeddings", response_model=None)
     async def embed(request: Request) -> None:
-        body = OllamaEmbedRequest.parse(await read_object(request, state.settings.max_body_bytes))
+        body = await OllamaEmbedRequest.read(request, state.max_body_bytes)
         await _refuse(state, body.model)
 
     return routes

@@ -7,7 +7,6 @@ from fastapi import APIRouter, Request
 from starlette.responses import JSONResponse, Response
 
 from rase_api.answers import answer
-from rase_api.body import read_object
 from rase_api.dialects import OLLAMA, Json
 from rase_api.plans import Within
 from rase_api.replies.ollama import Content, OllamaWriter, chat_content, generate_content
@@ -25,17 +24,17 @@ def ollama_routes(state: ServerState) -> APIRouter:
 
     @routes.post("/api/chat", response_model=None)
     async def chat(request: Request) -> Response:
-        body = OllamaChat.parse(await read_object(request, state.settings.max_body_bytes))
+        body = await OllamaChat.read(request, state.max_body_bytes)
         return await _answer(request, state, body, chat_content)
 
     @routes.post("/api/generate", response_model=None)
     async def generate(request: Request) -> Response:
-        body = OllamaGenerate.parse(await read_object(request, state.settings.max_body_bytes))
+        body = await OllamaGenerate.read(request, state.max_body_bytes)
         return await _answer(request, state, body, generate_content)
 
     @routes.post("/api/show", response_model=None)
     async def show(request: Request) -> Json:
-        body = ShowRequest.parse(await read_object(request, state.settings.max_body_bytes))
+        body = await ShowRequest.read(request, state.max_body_bytes)
         return await state.asked(_shown, body.model)
 
     @routes.get("/api/tags", response_model=None)

@@ -4,7 +4,6 @@ from fastapi import APIRouter, Request
 from starlette.responses import Response
 
 from rase_api.answers import answer
-from rase_api.body import read_object
 from rase_api.dialects import Json
 from rase_api.replies.responses import ResponsesWriter
 from rase_api.routing import routes_of
@@ -18,7 +17,7 @@ def responses_routes(state: ServerState) -> APIRouter:
 
     @routes.post("/v1/responses", response_model=None)
     async def responses(request: Request) -> Response:
-        body = ResponsesRequest.parse(await read_object(request, state.settings.max_body_bytes))
+        body = await ResponsesRequest.read(request, state.max_body_bytes)
         return await answer(
             request,
             state,
@@ -30,7 +29,7 @@ def responses_routes(state: ServerState) -> APIRouter:
 
     @routes.post("/v1/responses/input_tokens", response_model=None)
     async def input_tokens(request: Request) -> Json:
-        body = ResponsesRequest.parse(await read_object(request, state.settings.max_body_bytes))
+        body = await ResponsesRequest.read(request, state.max_body_bytes)
         count = await state.asked(body.conversation_of().count, body.model)
         return {"object": "response.input_tokens", "input_tokens": count}
 

@@ -7,7 +7,6 @@ from rase_core.manifest import ModelKind
 from starlette.responses import Response
 
 from rase_api.answers import answer
-from rase_api.body import read_object
 from rase_api.dialects import Json
 from rase_api.replies.sglang import SglangWriter
 from rase_api.routing import routes_of
@@ -21,7 +20,7 @@ def sglang_routes(state: ServerState) -> APIRouter:
 
     @routes.post("/generate", response_model=None)
     async def generate(request: Request) -> Response:
-        body = SglangRequest.parse(await read_object(request, state.settings.max_body_bytes))
+        body = await SglangRequest.read(request, state.max_body_bytes)
         return await answer(request, state, body, body.model, body.plan(), lambda model: SglangWriter(body))
 
     @routes.get("/model_info", response_model=None)
