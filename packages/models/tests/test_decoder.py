@@ -49,6 +49,10 @@ class SmallRuns:
         self.row_counts: list[int] = []
         self.fail_after: int | None = None
 
+    @property
+    def block_nbytes(self) -> int:
+        return self.runner.block_nbytes
+
     def reserve(self, blocks: int) -> None:
         self.runner.reserve(blocks)
 

@@ -1,8 +1,10 @@
 """The engine on a tiny model: what it answers, when it stops, and what it refuses."""
 
+import gc
 import threading
 import time
 from collections.abc import Iterator
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
@@ -13,16 +15,21 @@ from rase_core.errors import (
     InvalidConversation,
     InvalidGenerationConfig,
     ModelNotFound,
+    QueueFull,
+    RequestTimeout,
     TemplateError,
     UnsupportedArchitecture,
     UnsupportedFormat,
 )
 from rase_core.generation import Generation, StopReason
 from rase_core.sampling import GenerationConfig
+from rase_core.scheduler import SchedulerLimits
 from rase_models import Engine
+from rase_models.backends.base import BLOCK_TOKENS
 from rase_models.testing import END, write_tiny_model
 
 CONFIG = GenerationConfig(max_tokens=20, seed=7, ignore_eos=True)
+LONG = GenerationConfig(max_tokens=100, seed=7, ignore_eos=True)
 HELLO = [{"role": "user", "content": "Hello"}]
 
 
@@ -205,38 +212,111 @@ def test_a_request_that_is_cancelled_before_it_starts_is_empty(engine: Engine) -
     assert generation.prompt_tokens == 5
 
 
-def test_a_request_can_be_cancelled_while_it_waits_for_another(engine: Engine) -> None:
-    given_up = threading.Event()
-    session = engine.load("tiny")
-    with session.turn():
-        stream = engine.stream_generate("tiny", "Hello", CONFIG, cancelled=given_up.is_set)
-        given_up.set()
-        assert list(stream) == []
+def test_a_request_can_be_cancelled_while_it_waits_for_another(tmp_path: Path, tiny_path: Path) -> None:
+    with Engine(tmp_path / "narrow", "reference", limits=SchedulerLimits(running=1)) as engine:
+        engine.import_model(tiny_path, "tiny")
+        with engine.stream_generate("tiny", "Hello", LONG) as first:
+            next(first)
+            given_up = threading.Event()
+            stream = engine.stream_generate("tiny", "Hello", CONFIG, cancelled=given_up.is_set)
+            given_up.set()
+            assert list(stream) == []
     assert stream.generation is not None
     assert stream.generation.stop_reason is StopReason.CANCELLED
 
 
-def test_a_request_can_be_cancelled_in_its_prompt(engine: Engine) -> None:
-    asked = 0
-
-    def cancelled() -> bool:
-        nonlocal asked
-        asked += 1
-        return asked > 1  # the loop asks once before the prefill, the prefill before each chunk
-
-    generation = engine.generate("tiny", "Hello", CONFIG, cancelled=cancelled)
-    assert (generation.stop_reason, generation.tokens) == (StopReason.CANCELLED, ())
+def test_a_cancelled_answer_is_what_was_heard_of_it(engine: Engine) -> None:
+    told: list[str] = []
+    generation = engine.generate("tiny", "Hello", LONG, on_text=told.append, cancelled=lambda: len(told) >= 3)
+    assert generation.stop_reason is StopReason.CANCELLED
+    assert generation.text == "".join(told)
+    assert 0 < len(generation.tokens) < LONG.max_tokens
+    whole = engine.generate("tiny", "Hello", LONG)
+    assert whole.tokens[: len(generation.tokens)] == generation.tokens
 
 
 def test_closing_a_stream_stops_it(engine: Engine) -> None:
-    stream = engine.stream_generate("tiny", "Hello", GenerationConfig(max_tokens=100, ignore_eos=True))
+    stream = engine.stream_generate("tiny", "Hello", LONG)
     next(stream)
     stream.close()
     assert list(stream) == []
     assert stream.generation is not None
     assert stream.generation.text
-    with engine.load("tiny").turn():
-        pass  # nobody holds the decoder any more
+    assert engine.load("tiny").snapshot().decoding == 0
+
+
+def test_a_forgotten_stream_stops(engine: Engine) -> None:
+    stream = engine.stream_generate("tiny", "Hello", LONG)
+    next(stream)
+    del stream
+    gc.collect()
+    engine.generate("tiny", "Hello", CONFIG)
+    ended = engine.load("tiny").snapshot().totals.ended
+    assert (ended["cancelled"], ended["max_tokens"]) == (1, 1)
+
+
+def test_choices_are_the_answers_of_their_numbers(engine: Engine) -> None:
+    choices = engine.generate_choices("tiny", "Hello", 3, CONFIG, choice=1)
+    alone = [engine.generate("tiny", "Hello", CONFIG, choice=choice) for choice in (1, 2, 3)]
+    assert [text_and_tokens(generation) for generation in choices] == [*map(text_and_tokens, alone)]
+    answers = engine.chat_choices("tiny", HELLO, 2, CONFIG)
+    assert text_and_tokens(answers[0]) == text_and_tokens(engine.chat("tiny", HELLO, CONFIG))
+    with pytest.raises(InvalidGenerationConfig, match="invalid n: 0"):
+        engine.generate_choices("tiny", "Hello", 0, CONFIG)
+
+
+def test_a_request_that_takes_too_long_is_refused(engine: Engine) -> None:
+    with pytest.raises(RequestTimeout):
+        engine.generate("tiny", "Hello", LONG, timeout=1e-6)
+    with pytest.raises(RequestTimeout):
+        list(engine.stream_generate("tiny", "Hello", LONG, timeout=1e-6))
+    with pytest.raises(InvalidGenerationConfig, match="timeout"):
+        engine.generate("tiny", "Hello", LONG, timeout=0)
+
+
+def test_more_requests_than_may_wait_are_refused_at_once(tmp_path: Path, tiny_path: Path) -> None:
+    limits = SchedulerLimits(waiting=1, running=1)
+    with Engine(tmp_path / "narrow", "reference", limits=limits) as engine:
+        engine.import_model(tiny_path, "tiny")
+        with ExitStack() as streams, pytest.raises(QueueFull):
+            for _ in range(4):
+                streams.enter_context(engine.stream_generate("tiny", "Hello", LONG))
+        assert engine.generate("tiny", "Hello", CONFIG).text
+
+
+def test_memory_for_keys_and_values_limits_the_context(tmp_path: Path, engine: Engine) -> None:
+    decoder = engine.load("tiny").decoder
+    assert decoder.kv_capacity is not None and decoder.kv_capacity >= 128
+    block = 2 * 2 * 2 * 16 * 4 * BLOCK_TOKENS  # layers, keys and values, heads, width, float32
+    with Engine(tmp_path / "store", "reference", kv_memory=block + 1) as narrow:
+        assert narrow.load("tiny").decoder.context_length == BLOCK_TOKENS
+        with pytest.raises(ContextOverflow, match="the maximum context length is 64"):
+            narrow.generate("tiny", "x" * 65, CONFIG)
+    with Engine(tmp_path / "store", "reference", kv_memory=block - 1) as none:  # noqa: SIM117
+        with pytest.raises(InvalidGenerationConfig, match=f"expected at least {block} bytes"):
+            none.load("tiny")
+
+
+def test_an_interrupt_ends_the_request_of_its_thread_alone(engine: Engine) -> None:
+    def interrupt(text: str) -> bool:
+        raise KeyboardInterrupt
+
+    with engine.stream_generate("tiny", "Hello", LONG) as other:
+        next(other)
+        with pytest.raises(KeyboardInterrupt):
+            engine.chat("tiny", HELLO, LONG, on_text=interrupt)
+        list(other)
+    assert other.generation is not None and other.generation.stop_reason is StopReason.MAX_TOKENS
+    ended = engine.load("tiny").snapshot().totals.ended
+    assert (ended["cancelled"], ended["max_tokens"]) == (1, 1)
+
+
+def test_what_was_computed_for_a_conversation_is_used_for_its_next_turn(engine: Engine) -> None:
+    turns = [{"role": "user", "content": "Hello, who are you? Tell me all of it, if you can."}]
+    first = engine.chat("tiny", turns, CONFIG)
+    turns = [*turns, {"role": "assistant", "content": "No"}, {"role": "user", "content": "Yes"}]
+    second = engine.chat("tiny", turns, CONFIG)
+    assert (first.cached_tokens, second.cached_tokens) == (0, BLOCK_TOKENS)
 
 
 def test_a_model_without_template_completes_texts_and_refuses_chats(tmp_path: Path, tiny_path: Path) -> None:

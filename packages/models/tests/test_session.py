@@ -1,19 +1,23 @@
 """Sessions and their cache: loaded once, verified, replaced, let go; and damage, which harms nobody."""
 
+import gc
+import os
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 from rase_core.errors import (
     ArchitectureMismatch,
+    BackendFailure,
     EngineError,
     IntegrityMismatch,
     InvalidGenerationConfig,
     InvalidGguf,
     ModelFileNotFound,
+    ShuttingDown,
     StoreError,
     TemplateError,
     TokenizerError,
@@ -24,10 +28,11 @@ from rase_core.registry import ModelRegistry
 from rase_core.sampling import GenerationConfig
 from rase_models import Engine, SessionCache
 from rase_models.gguf import open_gguf
-from rase_models.session import GivenUp
+from rase_models.request import Completion, Terms
 from rase_models.testing import BYTES, SPECIAL_TOKENS, write_tiny_model
 
 CONFIG = GenerationConfig(max_tokens=5, ignore_eos=True)
+LONG = GenerationConfig(max_tokens=100, ignore_eos=True)
 
 
 class Loads:
@@ -142,12 +147,106 @@ def test_clearing_closes_what_is_idle_and_waits_for_what_is_in_use(engine: Engin
         session.decoder.logits([1, 2])
 
 
-def test_a_turn_can_be_given_up(engine: Engine) -> None:
+def test_a_session_that_is_gone_takes_no_requests(engine: Engine) -> None:
     session = engine.load("tiny")
-    with session.turn(), pytest.raises(GivenUp), session.turn(lambda: True):
-        pass
-    with session.turn() as decoder:
-        assert decoder is session.decoder
+    engine.unload()
+    with pytest.raises(ShuttingDown):
+        session.submit(Completion("Hello").request(session))
+
+
+def test_a_session_goes_when_its_last_request_is_answered(engine: Engine) -> None:
+    session = engine.load("tiny")
+    handle = engine.submit("tiny", Completion("Hello", Terms(config=LONG)))
+    next(handle)
+    engine.unload()
+    assert not session.enter()
+    assert len(handle.result(30)[0].tokens) == LONG.max_tokens
+    wait_for(lambda: not scheduler_threads())
+
+
+def test_a_session_whose_scheduler_broke_is_replaced(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(batch: object) -> object:
+        raise RuntimeError("a defect")
+
+    session = engine.load("tiny")
+    monkeypatch.setattr(session.decoder, "forward", fail)
+    with pytest.raises(BackendFailure, match="a defect"):
+        engine.generate("tiny", "Hello", CONFIG)
+    wait_for(lambda: session.is_broken)
+    assert len(engine.generate("tiny", "Hello", CONFIG).tokens) == 5
+    assert engine.load("tiny") is not session
+
+
+def test_closing_with_a_grace_ends_what_is_not_finished_then(engine: Engine) -> None:
+    engine.load("sound")
+    handle = engine.submit("tiny", Completion("Hello", Terms(config=LONG)))
+    next(handle)
+    engine.close(grace=0)
+    with pytest.raises(ShuttingDown):
+        handle.result(30)
+    wait_for(lambda: not scheduler_threads())
+    finished = engine.submit("tiny", Completion("Hello", Terms(config=CONFIG)))
+    engine.close(grace=30)
+    assert finished.is_done and len(finished.result()[0].tokens) == 5
+
+
+def test_no_thread_is_left_when_the_engine_is_closed_or_forgotten(tmp_path: Path, weights: Path) -> None:
+    with Engine(tmp_path / "other", "reference") as engine:
+        engine.import_model(weights, "tiny")
+        assert not scheduler_threads()  # it starts with the first request
+        engine.generate("tiny", "Hello", CONFIG)
+        assert len(scheduler_threads()) == 1
+    assert not scheduler_threads()
+    engine.generate("tiny", "Hello", CONFIG)
+    del engine
+    gc.collect()
+    assert not scheduler_threads()
+
+
+def test_what_a_scheduler_does_is_told(engine: Engine) -> None:
+    session = engine.load("tiny")
+    assert session.snapshot().totals.requests == 0
+    engine.generate("tiny", "Hello", CONFIG)
+    assert (session.snapshot().totals.requests, session.snapshot().decoding) == (1, 0)
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+@pytest.mark.filterwarnings("ignore:This process.*is multi-threaded:DeprecationWarning")
+def test_a_forked_process_loads_models_of_its_own(engine: Engine) -> None:
+    alone = engine.generate("tiny", "Hello", CONFIG).tokens
+    reading, writing = os.pipe()
+    child = os.fork()
+    if not child:
+        os.write(writing, _in_forked_process(engine, alone))
+        os._exit(0)
+    os.close(writing)
+    os.waitpid(child, 0)
+    assert os.read(reading, 1000) == b"refused, then the same"
+    os.close(reading)
+    assert engine.generate("tiny", "Hello", CONFIG).tokens == alone
+
+
+def _in_forked_process(engine: Engine, alone: tuple[int, ...]) -> bytes:
+    try:
+        engine.generate("tiny", "Hello", CONFIG)
+    except BackendFailure as error:
+        if "forked" not in error.message:
+            return error.message.encode()
+    engine.unload()
+    is_same = engine.generate("tiny", "Hello", CONFIG).tokens == alone
+    engine.unload()
+    return b"refused, then the same" if is_same else b"another answer"
+
+
+def scheduler_threads() -> list[threading.Thread]:
+    return [thread for thread in threading.enumerate() if thread.name == "rase-scheduler"]
+
+
+def wait_for(condition: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + 30
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.001)
 
 
 def test_weights_with_one_byte_changed_are_refused(engine: Engine, weights: Path) -> None:

@@ -1,31 +1,32 @@
 """The engine: registered models that answer. The door of rase for programs."""
 
 from collections.abc import Callable
-from contextlib import AbstractContextManager, ExitStack, closing
+from contextlib import closing
 from pathlib import Path
 from typing import Self, overload
 
 from rase_core.device import ProbeReport
-from rase_core.generation import Generation
+from rase_core.generation import Generation, generate
 from rase_core.progress import Progress
 from rase_core.sampling import GenerationConfig
+from rase_core.scheduler import Handle, OnEvent, SchedulerLimits
 
 from rase_models.chat import encode_chat
 from rase_models.device_check import choose_device, probe_devices
 from rase_models.gguf import open_gguf
 from rase_models.model_store import ModelStore
-from rase_models.request import Messages, OnText, Prompt, Request, completion, conversation
-from rase_models.session import GivenUp, IsCancelled, Session
+from rase_models.request import Completion, Conversation, Messages, Prompt, Question, Terms
+from rase_models.session import Session
 from rase_models.session_cache import SessionCache
 from rase_models.session_loader import SessionLoader
-from rase_models.text_stream import TextStream
+from rase_models.text_stream import IsCancelled, TextStream
 from rase_models.tokenizers import load_tokenizer, tokenizer_from_gguf
 
-Prepare = Callable[[Session], Request]
+OnText = Callable[[str], bool | None]
 
 
 class Engine(ModelStore):
-    """Models of one store on one device. Thread-safe; requests to one model run one after another.
+    """Models of one store on one device. Thread-safe; requests to one model are computed together.
 
     Args:
         store: the folder of the registered models; None for `default_store()`.
@@ -33,10 +34,19 @@ class Engine(ModelStore):
         threads: of the CPU backend; None for its own choice.
         context_length: the most tokens of any model's sequence, where the model's own limit is not lower.
         progress: told about hashing, downloading, loading and compiling, in the thread that does it.
+        kv_memory: the most bytes for the keys and values of each model, of which only those in use are taken;
+            where they do not suffice for one context, the context is shorter. None for a quarter of the
+            machine's memory, and always enough for one context.
+        limits: how many requests to each model wait and run at once, and how many tokens of earlier ones
+            are kept; None for SchedulerLimits(), with four contexts of kept tokens.
         cache: the models in memory, to share them; what loads them is then the cache's own affair.
 
     Nothing is read before it is needed. A model is verified and loaded when it is first used, and stays in
     memory until `unload`, `remove` or `close`.
+
+    Whatever answers takes a `timeout`, the most seconds from asking to the end, and raises besides what is
+    named there: QueueFull, RequestTimeout, ShuttingDown, BackendFailure. Each answer is the one that its
+    request would get alone.
     """
 
     def __init__(
@@ -46,12 +56,16 @@ class Engine(ModelStore):
         threads: int | None = None,
         *,
         context_length: int | None = None,
+        kv_memory: int | None = None,
+        limits: SchedulerLimits | None = None,
         progress: Progress | None = None,
         cache: SessionCache | None = None,
     ) -> None:
         super().__init__(store, progress=progress)
         self._preference = device
-        self._loader = SessionLoader(threads, context_length, progress)
+        self._loader = SessionLoader(
+            threads, context_length, progress, kv_memory, limits or SchedulerLimits()
+        )
         self._cache = cache if cache is not None else SessionCache(self._loader)
 
     def __enter__(self) -> Self:
@@ -83,9 +97,22 @@ class Engine(ModelStore):
         """Let go of a model's memory, or all models'; one that is in use goes when its last user is done."""
         self._cache.clear(self.store, model_id)
 
-    def close(self) -> None:
-        """Let go of all memory; the engine can be used again."""
-        self.unload()
+    def close(self, grace: float | None = None) -> None:
+        """Let go of all memory; the engine can be used again.
+
+        Requests under way are finished, by themselves; with a `grace` they are waited for, and those that are
+        not finished within so many seconds fail with ShuttingDown.
+        """
+        self._cache.clear(self.store, grace=grace)
+
+    def submit(self, model_id: str, question: Question, on_event: OnEvent | None = None) -> Handle:
+        """Ask without waiting for the answer: of several choices, from asyncio, with a view of each token.
+
+        `on_event` hears of everything in the thread that computes, which it must not keep; without it the
+        handle can be iterated. Raises what `load` and `chat` raise.
+        """
+        with self._cache.lease(self._registry, model_id, self.device) as session:
+            return session.submit(question.request(session), on_event, self._cache.profile.count)
 
     def count_tokens(self, model_id: str, text: str) -> int:
         """Return the number of tokens of a text as a prompt of `generate`."""
@@ -124,17 +151,18 @@ class Engine(ModelStore):
         on_text: OnText | None = None,
         cancelled: IsCancelled | None = None,
         choice: int = 0,
+        timeout: float | None = None,
     ) -> Generation:
         """Continue a text or tokens; `config` None means `default_config`.
 
-        `on_text` hears each piece of text and ends the generation by returning False; `cancelled` is asked
-        while waiting for other requests, between chunks of the prompt and before every token. `choice` sets
-        apart the answers of one seed.
+        `on_text` hears each piece of text in this thread, and ends the answer by returning False; `cancelled`
+        is asked while waiting, and before every piece. `choice` sets apart the answers of one seed.
 
         Raises what `load` raises, ContextOverflow before anything is computed, InvalidGenerationConfig,
         InvalidLogits.
         """
-        return self._answer(model_id, _completion(prompt, config, choice), on_text, cancelled)
+        terms = Terms(config=config, choice=choice, timeout=timeout)
+        return self._answer(model_id, Completion(prompt, terms), on_text, cancelled)
 
     def stream_generate(
         self,
@@ -144,9 +172,25 @@ class Engine(ModelStore):
         *,
         cancelled: IsCancelled | None = None,
         choice: int = 0,
+        timeout: float | None = None,
     ) -> TextStream:
         """Continue a text as `generate` does, as an iterator of the pieces."""
-        return self._stream(model_id, _completion(prompt, config, choice), cancelled)
+        terms = Terms(config=config, choice=choice, timeout=timeout)
+        return self._stream(model_id, Completion(prompt, terms), cancelled)
+
+    def generate_choices(
+        self,
+        model_id: str,
+        prompt: Prompt,
+        n: int,
+        config: GenerationConfig | None = None,
+        *,
+        choice: int = 0,
+        timeout: float | None = None,
+    ) -> tuple[Generation, ...]:
+        """Continue a text in `n` ways at once: the answers `choice`, `choice` + 1, ... of `generate`."""
+        terms = Terms(config=config, choice=choice, n=n, timeout=timeout)
+        return self._choices(model_id, Completion(prompt, terms))
 
     def chat(
         self,
@@ -158,14 +202,31 @@ class Engine(ModelStore):
         cancelled: IsCancelled | None = None,
         choice: int = 0,
         continue_final_message: bool = False,
+        timeout: float | None = None,
     ) -> Generation:
         """Answer a conversation, or go on with its last message; otherwise as `generate`.
 
         Raises, besides what `generate` raises, TemplateError for a model without template,
         InvalidConversation.
         """
-        prepare = _conversation(messages, config, choice, continue_final_message)
-        return self._answer(model_id, prepare, on_text, cancelled)
+        terms = Terms(config=config, choice=choice, timeout=timeout)
+        question = Conversation(messages, terms, continue_final_message)
+        return self._answer(model_id, question, on_text, cancelled)
+
+    def chat_choices(
+        self,
+        model_id: str,
+        messages: Messages,
+        n: int,
+        config: GenerationConfig | None = None,
+        *,
+        choice: int = 0,
+        continue_final_message: bool = False,
+        timeout: float | None = None,
+    ) -> tuple[Generation, ...]:
+        """Answer a conversation in `n` ways at once: the answers `choice`, `choice` + 1, ... of `chat`."""
+        terms = Terms(config=config, choice=choice, n=n, timeout=timeout)
+        return self._choices(model_id, Conversation(messages, terms, continue_final_message))
 
     @overload
     def stream_chat(
@@ -178,6 +239,7 @@ class Engine(ModelStore):
         cancelled: IsCancelled | None = None,
         choice: int = 0,
         continue_final_message: bool = False,
+        timeout: float | None = None,
     ) -> TextStream: ...
 
     @overload
@@ -191,6 +253,7 @@ class Engine(ModelStore):
         cancelled: IsCancelled | None = None,
         choice: int = 0,
         continue_final_message: bool = False,
+        timeout: float | None = None,
     ) -> Generation: ...
 
     def stream_chat(
@@ -203,15 +266,17 @@ class Engine(ModelStore):
         cancelled: IsCancelled | None = None,
         choice: int = 0,
         continue_final_message: bool = False,
+        timeout: float | None = None,
     ) -> TextStream | Generation:
         """Answer a conversation as `chat` does: as an iterator of the pieces, or to `on_text`.
 
         A call with `on_text` returns the answer at its end, as far as it came when `on_text` returned False.
         """
-        prepare = _conversation(messages, config, choice, continue_final_message)
+        terms = Terms(config=config, choice=choice, timeout=timeout)
+        question = Conversation(messages, terms, continue_final_message)
         if on_text is None:
-            return self._stream(model_id, prepare, cancelled)
-        return self._answer(model_id, prepare, on_text, cancelled)
+            return self._stream(model_id, question, cancelled)
+        return self._answer(model_id, question, on_text, cancelled)
 
     def generate_file(
         self,
@@ -226,9 +291,10 @@ class Engine(ModelStore):
         """
         file = open_gguf(weights)
         words = tokenizer_from_gguf(file) if tokenizer is None else load_tokenizer(tokenizer)
-        request = completion(words, prompt, config or GenerationConfig())
+        request = Completion(prompt, Terms(config=config)).request_with(words, GenerationConfig())
+        detokenizer = words.detokenizer(continues=True)
         with closing(self._loader.decoder(file, self.device)) as decoder:
-            return request.run(decoder, None, None)
+            return generate(decoder, request.prompt, request.config, detokenizer=detokenizer)
 
     def probe(self, device: str = "auto") -> ProbeReport:
         """Try the devices that a name stands for, best first, with a real computation each."""
@@ -238,66 +304,22 @@ class Engine(ModelStore):
         """Return where the time went since the start or the last reset; all zero unless RASE_PROFILE is 1."""
         return self._cache.profile.snapshot(reset=reset)
 
-    def _lease(self, model_id: str) -> AbstractContextManager[Session]:
-        return self._cache.lease(self._registry, model_id, self.device)
+    def _stream(self, model_id: str, question: Question, cancelled: IsCancelled | None) -> TextStream:
+        return TextStream(self.submit(model_id, question), cancelled)
 
     def _answer(
-        self, model_id: str, prepare: Prepare, on_text: OnText | None, cancelled: IsCancelled | None
+        self, model_id: str, question: Question, on_text: OnText | None, cancelled: IsCancelled | None
     ) -> Generation:
-        with self._lease(model_id) as session:
-            return self._run(session, _prepared(session, prepare), on_text, cancelled)
+        handle = self.submit(model_id, question)
+        with TextStream(handle, cancelled) as stream:
+            for text in stream:
+                if on_text is not None and on_text(text) is False:
+                    stream.close()
+        return stream.generation or handle.result()[0]
 
-    def _stream(self, model_id: str, prepare: Prepare, cancelled: IsCancelled | None) -> TextStream:
-        """Prepare here, so that a faulty request is refused at once, and generate in a thread."""
-        with ExitStack() as stack:
-            session = stack.enter_context(self._lease(model_id))
-            request = _prepared(session, prepare)
-            lease = stack.pop_all()
-
-        def generate(on_text: OnText, is_stopped: IsCancelled) -> Generation:
-            with lease:
-                return self._run(session, request, on_text, _either(is_stopped, cancelled))
-
-        return TextStream(generate)
-
-    def _run(
-        self, session: Session, request: Request, on_text: OnText | None, cancelled: IsCancelled | None
-    ) -> Generation:
+    def _choices(self, model_id: str, question: Question) -> tuple[Generation, ...]:
+        handle = self.submit(model_id, question)
         try:
-            with session.turn(cancelled) as decoder:
-                generation = request.run(decoder, on_text, cancelled)
-        except GivenUp:
-            return request.given_up()
-        self._cache.profile.count(generation)
-        return generation
-
-
-def _completion(prompt: Prompt, config: GenerationConfig | None, choice: int) -> Prepare:
-    return lambda session: completion(session.tokenizer, prompt, _config(session, config), choice)
-
-
-def _conversation(
-    messages: Messages, config: GenerationConfig | None, choice: int, continue_final_message: bool
-) -> Prepare:
-    return lambda session: conversation(
-        session.tokenizer,
-        session.template,
-        messages,
-        _config(session, config),
-        choice,
-        continue_final_message=continue_final_message,
-    )
-
-
-def _config(session: Session, config: GenerationConfig | None) -> GenerationConfig:
-    return session.manifest.default_config() if config is None else config
-
-
-def _prepared(session: Session, prepare: Prepare) -> Request:
-    request = prepare(session)
-    request.check_fits(session.decoder.context_length)
-    return request
-
-
-def _either(first: IsCancelled, second: IsCancelled | None) -> IsCancelled:
-    return first if second is None else lambda: first() or second()
+            return handle.result()
+        finally:
+            handle.cancel()

@@ -8,8 +8,10 @@ from rase_core.progress import Progress, ProgressEvent, ProgressPhase
 
 from rase_models.architectures import build_program
 from rase_models.backends import load_backend
+from rase_models.backends.base import Runner
 from rase_models.decoder import ProgramDecoder
 from rase_models.gguf import GgufFile, OnBytes, open_gguf
+from rase_models.kv_budget import KvBudget
 from rase_models.tokenizers.end_of_generation import end_of_generation_tokens
 
 
@@ -19,6 +21,7 @@ def load_decoder(
     threads: int | None = None,
     *,
     context_length: int | None = None,
+    kv_budget: KvBudget | None = None,
     on_bytes: OnBytes | None = None,
     progress: Progress | None = None,
 ) -> ProgramDecoder:
@@ -29,14 +32,22 @@ def load_decoder(
         device: the name of a backend.
         threads: how many, None for the backend's own choice.
         context_length: the most tokens of a sequence, None for as many as the model was made for.
+        kv_budget: the most memory for keys and values, None for as much as there is.
         on_bytes: sees every byte of every part in order, so that the hash comes of the same pass.
         progress: told about the bytes read, and about compiling.
 
     Raises BackendUnavailable, ModelFileError, BackendFailure when the weights do not fit into the memory, and
-    InvalidGenerationConfig for a context length that is longer than the model's.
+    InvalidGenerationConfig for a context length that is longer than the model's and for a budget that is too
+    small.
     """
     return load_gguf(
-        open_gguf(path), device, threads, context_length=context_length, on_bytes=on_bytes, progress=progress
+        open_gguf(path),
+        device,
+        threads,
+        context_length=context_length,
+        kv_budget=kv_budget,
+        on_bytes=on_bytes,
+        progress=progress,
     )
 
 
@@ -46,12 +57,13 @@ def load_gguf(
     threads: int | None = None,
     *,
     context_length: int | None = None,
+    kv_budget: KvBudget | None = None,
     on_bytes: OnBytes | None = None,
     progress: Progress | None = None,
 ) -> ProgramDecoder:
     """Load a model whose header has been read, as `load_decoder` does."""
     backend = load_backend(device)
-    program = build_program(file)
+    program = build_program(file, context_length)
     _check_context_length(context_length, program.context_length)
     eos_tokens = end_of_generation_tokens(file)
     weights = file.weights(_watched(file, on_bytes, progress))
@@ -60,7 +72,16 @@ def load_gguf(
     except MemoryError as error:
         what = f"{file.path}: not enough memory for the weights"
         raise BackendFailure(what, "use a smaller model") from error
-    return ProgramDecoder(program, runner, eos_tokens, context_length)
+    try:
+        capacity = _kv_capacity(kv_budget, runner, context_length or program.context_length)
+    except InvalidGenerationConfig:
+        runner.close()
+        raise
+    return ProgramDecoder(program, runner, eos_tokens, context_length, capacity)
+
+
+def _kv_capacity(budget: KvBudget | None, runner: Runner, context_length: int) -> int | None:
+    return None if budget is None else budget.tokens(runner.block_nbytes, context_length)
 
 
 def _check_context_length(wanted: int | None, limit: int) -> None:

@@ -1,29 +1,28 @@
-"""A model in memory: its decoder, tokenizer and template, and whose turn it is."""
+"""A model in memory: its decoder, tokenizer and template, and the scheduler that serves its requests."""
 
+import os
 import threading
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+import weakref
+from collections.abc import Callable
 
-from rase_core.errors import Cancelled, TemplateError
+from rase_core.errors import BackendFailure, ShuttingDown, TemplateError
+from rase_core.generation import Generation
 from rase_core.manifest import ModelManifest
+from rase_core.scheduler import GenerationRequest, Handle, OnEvent, Scheduler, SchedulerLimits, Snapshot
 
 from rase_models.chat import ChatTemplate
 from rase_models.decoder import ProgramDecoder
 from rase_models.tokenizers import Tokenizer
 
-_POLL_SECONDS = 0.05
-
-IsCancelled = Callable[[], bool]
-
-
-class GivenUp(Cancelled):
-    """The caller gave up before the first token."""
+OnEnded = Callable[[Generation], None]
 
 
 class Session:
-    """A loaded model. The decoder belongs to one thread at a time, the other parts to all of them.
+    """A loaded model. The decoder belongs to the scheduler, the other parts to all threads.
 
-    It stays in memory while somebody has entered it. `retire` lets the last one to leave close the decoder.
+    It stays in memory while somebody has entered it or waits for an answer. `retire` lets the last one to
+    leave close the decoder. A session that is dropped, or that there is still when the process ends, fails
+    the requests it has. The scheduler's thread starts with the first request.
     """
 
     def __init__(
@@ -33,16 +32,19 @@ class Session:
         decoder: ProgramDecoder,
         tokenizer: Tokenizer,
         template: ChatTemplate | TemplateError,
+        limits: SchedulerLimits | None = None,
     ) -> None:
         self.manifest = manifest
         self.device = device
         self.decoder = decoder
         self.tokenizer = tokenizer
-        self.lock = threading.Lock()
         self._template = template
+        self._limits = limits
+        self._process = os.getpid()
         self._state = threading.Lock()
         self._users = 0
         self._is_retired = False
+        self._scheduler: Scheduler | None = None
 
     @property
     def template(self) -> ChatTemplate:
@@ -51,16 +53,39 @@ class Session:
             raise self._template
         return self._template
 
-    @contextmanager
-    def turn(self, cancelled: IsCancelled | None = None) -> Iterator[ProgramDecoder]:
-        """Wait for the decoder and hold it; raises GivenUp when `cancelled` says so meanwhile."""
-        while not self.lock.acquire(timeout=_POLL_SECONDS):
-            if cancelled is not None and cancelled():
-                raise GivenUp
+    @property
+    def is_broken(self) -> bool:
+        """Whether no request can be answered any more."""
+        return self._scheduler is not None and self._scheduler.is_broken
+
+    def submit(
+        self, request: GenerationRequest, on_event: OnEvent | None = None, on_ended: OnEnded | None = None
+    ) -> Handle:
+        """Stand a request in line, as Scheduler.submit does and with what it raises.
+
+        `on_ended` hears of every choice that has ended, in the scheduler's thread. Raises ShuttingDown when
+        the session is gone, and BackendFailure in a process that was forked since it was loaded.
+        """
+        leave = self._hold()
+
+        def settle(generations: tuple[Generation, ...]) -> None:
+            leave()
+            if on_ended is not None:
+                for generation in generations:
+                    on_ended(generation)
+
         try:
-            yield self.decoder
-        finally:
-            self.lock.release()
+            return self._serving().submit(request, on_event, settle)
+        except BaseException:
+            leave()
+            raise
+
+    def snapshot(self) -> Snapshot:
+        """Return what the session's scheduler is doing and has done."""
+        scheduler = self._scheduler
+        if scheduler is None:
+            return Snapshot(kv_capacity=self.decoder.kv_capacity)
+        return scheduler.snapshot()
 
     def enter(self) -> bool:
         """Keep the session in memory until `leave`; False when it is gone already."""
@@ -76,7 +101,7 @@ class Session:
             self._users -= 1
             is_last = self._is_retired and not self._users
         if is_last:
-            self.decoder.close()
+            self._end()
 
     def retire(self) -> None:
         """Free the memory as soon as nobody uses the session any more; nobody can enter it from now on."""
@@ -84,4 +109,49 @@ class Session:
             is_last = not self._is_retired and not self._users
             self._is_retired = True
         if is_last:
+            self._end()
+
+    def finish(self, grace: float) -> None:
+        """Take no more requests, and fail those that are not answered within so many seconds."""
+        if self._scheduler is not None and os.getpid() == self._process:
+            self._scheduler.close(grace)
+
+    def _hold(self) -> Callable[[], None]:
+        """Keep the session for a request; return what lets it go, once."""
+        if os.getpid() != self._process:
+            raise BackendFailure(
+                "this model was loaded before the process was forked", "load models after the fork"
+            )
+        with self._state:
+            if self._is_retired and not self._users:
+                raise ShuttingDown
+            self._users += 1
+        return _Once(self.leave)
+
+    def _serving(self) -> Scheduler:
+        with self._state:
+            if self._scheduler is None:
+                self._scheduler = Scheduler(self.decoder, self._limits, on_end=self.decoder.close)
+                weakref.finalize(self, self._scheduler.close)
+            return self._scheduler
+
+    def _end(self) -> None:
+        """Close the decoder: by the thread that uses it, where there is one."""
+        if self._scheduler is None or os.getpid() != self._process:
             self.decoder.close()
+        else:
+            self._scheduler.close()
+
+
+class _Once:
+    """A call that happens at most once."""
+
+    def __init__(self, call: Callable[[], None]) -> None:
+        self._calls = [call]
+
+    def __call__(self) -> None:
+        try:
+            call = self._calls.pop()
+        except IndexError:
+            return
+        call()

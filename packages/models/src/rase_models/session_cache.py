@@ -1,7 +1,8 @@
 """The models in memory: each loaded and verified once, however many threads ask for it."""
 
 import threading
-from collections.abc import Iterator
+import time
+from collections.abc import Iterable, Iterator
 from concurrent.futures import Future
 from contextlib import contextmanager
 from pathlib import Path
@@ -36,8 +37,8 @@ class SessionCache:
         """Return the session of a registered model, loading and verifying it if it is not in memory.
 
         Threads that ask for a model while it is loaded wait for that load, and get its error if it fails; the
-        next one to ask tries again. A session whose manifest has changed since, in anything but its defaults,
-        is replaced. Raises what ModelRegistry.get and SessionLoader.load raise.
+        next one to ask tries again. A session that is broken, or whose manifest has changed since in anything
+        but its defaults, is replaced. Raises what ModelRegistry.get and SessionLoader.load raise.
         """
         manifest = registry.get(model_id)
         device = choose_device(device)
@@ -70,13 +71,21 @@ class SessionCache:
             loads = [load for key, load in self._loads.items() if store in (None, key.store)]
         return [session for load in loads if (session := _loaded(load)) is not None]
 
-    def clear(self, store: Path | None = None, model_id: str | None = None) -> None:
-        """Let go of all models, or those of a store or an id; one in use goes when its last user is done."""
+    def clear(
+        self, store: Path | None = None, model_id: str | None = None, *, grace: float | None = None
+    ) -> None:
+        """Let go of all models, or those of a store or an id.
+
+        One in use goes when its last user is done, or, with a `grace`, when the requests under way are
+        finished or so many seconds are over; that is waited for.
+        """
         with self._mutex:
             keys = [k for k in self._loads if store in (None, k.store) and model_id in (None, k.model_id)]
             loads = [self._loads.pop(key) for key in keys]
         for load in loads:
             load.add_done_callback(_retire)
+        if grace is not None:
+            _finish([session for load in loads if (session := _loaded(load)) is not None], grace)
 
     def _claim(
         self, key: _Key, manifest: ModelManifest
@@ -117,8 +126,14 @@ def _retire(load: Future[Session | None]) -> None:
         session.retire()
 
 
+def _finish(sessions: Iterable[Session], grace: float) -> None:
+    end = time.monotonic() + grace
+    for session in sessions:
+        session.finish(max(end - time.monotonic(), 0.0))
+
+
 def _is_current(session: Session, manifest: ModelManifest) -> bool:
-    return _substance(session.manifest) == _substance(manifest)
+    return not session.is_broken and _substance(session.manifest) == _substance(manifest)
 
 
 def _substance(manifest: ModelManifest) -> tuple[object, ...]:

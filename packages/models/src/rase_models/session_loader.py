@@ -1,7 +1,7 @@
 """From a manifest to a session: one pass over the weights that loads and verifies them."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from rase_core.errors import (
@@ -17,24 +17,38 @@ from rase_core.errors import (
 from rase_core.hashing import hash_file
 from rase_core.manifest import ModelFormat, ModelKind, ModelManifest
 from rase_core.progress import Progress
+from rase_core.scheduler import SchedulerLimits
 
 from rase_models.byte_hashes import ByteHashes
 from rase_models.chat import ChatTemplate, choose_template
 from rase_models.decoder import ProgramDecoder
 from rase_models.gguf import GgufFile, OnBytes, open_gguf
+from rase_models.kv_budget import kv_budget
 from rase_models.loading import load_gguf
 from rase_models.registration import ARCHITECTURE_ALIASES
 from rase_models.session import Session
 from rase_models.tokenizers import Tokenizer, load_tokenizer, tokenizer_from_gguf
 
+_CONTEXTS_CACHED = 4
+
 
 @dataclass(frozen=True, slots=True)
 class SessionLoader:
-    """How models are loaded: with how many threads, at most how much context, and who hears of it."""
+    """How models are loaded and served.
+
+    Attributes:
+        context_length: the most tokens of a sequence, where the model's own limit is not lower.
+        progress: hears of loading and compiling.
+        kv_memory: the most bytes for a model's keys and values; see `kv_budget`.
+        limits: how many requests a model takes on; by default the prefixes that it keeps for later requests
+            are limited to four contexts.
+    """
 
     threads: int | None = None
     context_length: int | None = None
     progress: Progress | None = None
+    kv_memory: int | None = None
+    limits: SchedulerLimits = field(default_factory=SchedulerLimits)
 
     def load(self, manifest: ModelManifest, device: str) -> Session:
         """Load a model and hash its files in the same pass.
@@ -53,7 +67,7 @@ class SessionLoader:
         except ModelFileError as error:
             _explain(manifest, error)
             raise
-        return Session(manifest, device, decoder, tokenizer, template)
+        return Session(manifest, device, decoder, tokenizer, template, self._limits(decoder))
 
     def decoder(
         self, file: GgufFile, device: str, registered: int | None = None, on_bytes: OnBytes | None = None
@@ -66,9 +80,15 @@ class SessionLoader:
             device,
             self.threads,
             context_length=min(limits, default=None),
+            kv_budget=kv_budget(self.kv_memory),
             on_bytes=on_bytes,
             progress=self.progress,
         )
+
+    def _limits(self, decoder: ProgramDecoder) -> SchedulerLimits:
+        if self.limits.cached_tokens is not None:
+            return self.limits
+        return replace(self.limits, cached_tokens=_CONTEXTS_CACHED * decoder.context_length)
 
     def _verified_decoder(self, manifest: ModelManifest, file: GgufFile, device: str) -> ProgramDecoder:
         with ByteHashes(len(file.parts)) as hashes:

@@ -1,66 +1,55 @@
-"""An answer as an iterator of texts, generated in a thread of its own."""
+"""An answer as an iterator of texts."""
 
-import threading
 from collections.abc import Callable, Iterator
-from contextlib import suppress
-from dataclasses import dataclass
-from queue import SimpleQueue
+from dataclasses import replace
 from types import TracebackType
 from typing import Self
 
-from rase_core.generation import Generation
+from rase_core.generation import Generation, StopReason
+from rase_core.scheduler import Ended, Handle, Piece
 
-from rase_models.request import OnText
-from rase_models.session import IsCancelled
+IsCancelled = Callable[[], bool]
 
-Generate = Callable[[OnText, IsCancelled], Generation]
-
-
-@dataclass(frozen=True, slots=True)
-class _End:
-    """The last item: how it ended."""
-
-    generation: Generation | None
-    error: BaseException | None = None
+_POLL_SECONDS = 0.05
 
 
 class TextStream(Iterator[str]):
     """The texts of one answer as they come; what fails in between is raised by the iteration.
 
-    A context manager: leaving it early, `close`, or forgetting the stream ends the generation at its next
-    token. For use by one thread.
+    A context manager: leaving it early, `close`, or forgetting the stream cancels the request within a step.
+    `cancelled` is asked while the iteration waits, and before every piece. What was not read when the answer
+    was ended early is not part of it. For use by one thread.
     """
 
-    def __init__(self, generate: Generate) -> None:
-        self._items: SimpleQueue[str | _End] = SimpleQueue()
-        self._stop = threading.Event()
-        self._end: _End | None = None
-        self._thread = threading.Thread(
-            target=_produce, args=(generate, self._items, self._stop), name="rase-generate", daemon=True
-        )
-        self._thread.start()
+    def __init__(self, handle: Handle, cancelled: IsCancelled | None = None) -> None:
+        self._handle, self._cancelled = handle, cancelled
+        self._is_over = False
+        self._generation: Generation | None = None
+        self._tokens = self._characters = 0
 
     @property
     def generation(self) -> Generation | None:
-        """The whole answer once the stream has ended; None before, and when it failed."""
-        return self._end.generation if self._end is not None else None
+        """The answer once the stream has ended; None before, and when it failed."""
+        return self._generation
 
     def close(self) -> None:
-        """End the generation and wait until it has; `generation` has what was generated."""
-        self._stop.set()
-        self._drain()
-        self._thread.join()
+        """End the answer and wait until it has ended; `generation` is what was read."""
+        if self._is_over:
+            return
+        self._handle.cancel()
+        self._handle.wait()
+        self._is_over = True
+        if self._handle.error is None:
+            self._generation = self._read_part(self._handle.result()[0])
 
     def __next__(self) -> str:
-        if self._end is not None:
-            raise StopIteration
-        item = self._items.get()
-        if isinstance(item, str):
-            return item
-        self._end = item
-        self._thread.join()
-        if item.error is not None:
-            raise item.error
+        while not self._is_over:
+            if self._cancelled is not None and self._cancelled():
+                self.close()
+            else:
+                text = self._take(self._next_event())
+                if text:
+                    return text
         raise StopIteration
 
     def __enter__(self) -> Self:
@@ -71,19 +60,29 @@ class TextStream(Iterator[str]):
     ) -> None:
         self.close()
 
-    def __del__(self) -> None:
-        with suppress(AttributeError):  # the thread may have failed to start
-            self._stop.set()
+    def _next_event(self) -> Piece | Ended | None:
+        try:
+            return self._handle.get(_POLL_SECONDS)
+        except TimeoutError:
+            return None
+        except Exception:
+            self._is_over = True
+            raise
 
-    def _drain(self) -> None:
-        while self._end is None:
-            item = self._items.get()
-            if isinstance(item, _End):
-                self._end = item
+    def _take(self, event: Piece | Ended | None) -> str:
+        if isinstance(event, Ended):
+            self._is_over, self._generation = True, event.generation
+        if not isinstance(event, Piece):
+            return ""
+        self._tokens += event.token is not None
+        self._characters += len(event.text)
+        return event.text
 
-
-def _produce(generate: Generate, items: SimpleQueue[str | _End], stop: threading.Event) -> None:
-    try:
-        items.put(_End(generate(items.put, stop.is_set)))
-    except BaseException as error:  # noqa: BLE001 - whatever it is, the reader of the stream raises it
-        items.put(_End(None, error))
+    def _read_part(self, generation: Generation) -> Generation:
+        return replace(
+            generation,
+            tokens=generation.tokens[: self._tokens],
+            text=generation.text[: self._characters],
+            stop_reason=StopReason.CANCELLED,
+            stop=None,
+        )

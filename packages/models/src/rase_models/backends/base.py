@@ -42,6 +42,10 @@ class Runner(Protocol):
     def max_rows(self) -> int:
         """The most rows of one run, and the most outputs."""
 
+    @property
+    def block_nbytes(self) -> int:
+        """The bytes of one KV block, all layers; 0 when the program keeps nothing."""
+
     def reserve(self, blocks: int) -> None:
         """Make room for at least so many KV blocks; the contents of earlier ones stay."""
 

@@ -15,9 +15,11 @@ class KvBlocks:
 
     Attributes:
         addresses: int64 [blocks], the table that kernels read; replaced when it grows.
+        block_nbytes: the size of one, 0 for a program without layers that keep anything.
     """
 
     def __init__(self, block_nbytes: int) -> None:
+        self.block_nbytes = block_nbytes
         self._block_nbytes = max(block_nbytes, 1)
         self._slabs: list[Region] = []
         self.addresses: NDArray[np.int64] = np.empty(0, np.int64)

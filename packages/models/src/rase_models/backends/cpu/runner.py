@@ -105,6 +105,11 @@ class CpuRunner:
         """The most rows of one run, and the most outputs."""
         return MAX_ROWS
 
+    @property
+    def block_nbytes(self) -> int:
+        """The bytes of one KV block, all layers."""
+        return self._blocks.block_nbytes
+
     def reserve(self, blocks: int) -> None:
         """Make room for at least so many KV blocks; the contents of earlier ones stay."""
         if blocks > len(self._blocks):

@@ -19,6 +19,11 @@ class LayerCache:
         self.keys = np.zeros((0, BLOCK_TOKENS, layer.head_count_kv, layer.key_length), np.float32)
         self.values = np.zeros((0, BLOCK_TOKENS, layer.head_count_kv, layer.value_length), np.float32)
 
+    @property
+    def block_nbytes(self) -> int:
+        """The bytes of a block."""
+        return sum(int(array.itemsize * np.prod(array.shape[1:])) for array in (self.keys, self.values))
+
     def reserve(self, blocks: int) -> None:
         """Grow to at least so many blocks."""
         more = blocks - len(self.keys)

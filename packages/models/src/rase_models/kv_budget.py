@@ -1,0 +1,42 @@
+"""How much memory the keys and values of a model may take."""
+
+from dataclasses import dataclass
+
+from rase_core.errors import InvalidGenerationConfig
+
+from rase_models.backends.base import BLOCK_TOKENS
+from rase_models.machine_memory import machine_memory
+
+_SHARE_OF_MACHINE = 4
+
+
+@dataclass(frozen=True, slots=True)
+class KvBudget:
+    """A number of bytes, of which only those in use are taken.
+
+    Unless it `is_firm`, one sequence may always be as long as the context; otherwise the context gives way.
+    """
+
+    nbytes: int
+    is_firm: bool = True
+
+    def tokens(self, block_nbytes: int, context_length: int) -> int | None:
+        """Return how many tokens fit, in whole blocks; None when they take no memory.
+
+        Raises InvalidGenerationConfig when not even one block fits.
+        """
+        if not block_nbytes:
+            return None
+        tokens = self.nbytes // block_nbytes * BLOCK_TOKENS
+        if not self.is_firm:
+            return max(tokens, -(-context_length // BLOCK_TOKENS) * BLOCK_TOKENS)
+        if not tokens:
+            raise InvalidGenerationConfig("kv_memory", self.nbytes, f"at least {block_nbytes} bytes")
+        return tokens
+
+
+def kv_budget(nbytes: int | None) -> KvBudget:
+    """Return the budget of so many bytes; None stands for a quarter of the machine's memory, not firm."""
+    if nbytes is None:
+        return KvBudget(machine_memory() // _SHARE_OF_MACHINE, is_firm=False)
+    return KvBudget(nbytes)
