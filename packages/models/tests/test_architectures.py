@@ -5,32 +5,25 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TypeVar
 
-import gguf
 import numpy as np
 import pytest
 from numpy.typing import NDArray
 from rase_core.errors import EngineError, InvalidGguf, UnsupportedArchitecture, UnsupportedTensorType
 from rase_models.architectures import build_program, supported_architectures
 from rase_models.gguf import open_gguf
-from rase_models.loading import load_decoder
 from rase_models.program import (
-    Activation,
     Attention,
-    Embed,
-    GatedActivation,
     Linear,
     MoeFfn,
     Op,
     Program,
     RmsNorm,
-    RopePairing,
-    Rotate,
     SelectOutputs,
 )
 
 Metadata = dict[str, object]
 Tensors = dict[str, NDArray[np.generic]]
-Change = Callable[[Metadata, Tensors], None]
+Write = Callable[[str, Metadata, Tensors], Path]
 
 VOCAB, WIDTH, HEADS, KV_HEADS, LENGTH, INNER, LAYERS = 48, 32, 4, 2, 8, 64, 2
 
@@ -62,14 +55,12 @@ def sketch(architecture: str, layers: int) -> tuple[Metadata, Tensors]:
             "ffn_gate": (INNER, WIDTH),
             "ffn_up": (INNER, WIDTH),
             "ffn_down": (WIDTH, INNER),
-        } | EXTRA[architecture]
+        } | EXTRA.get(architecture, {})
         tensors |= {f"blk.{layer}.{name}.weight": zeros(*shape) for name, shape in shapes.items()}
     return metadata, tensors
 
 
 EXTRA: dict[str, dict[str, tuple[int, ...]]] = {
-    "llama": {},
-    "qwen2": {},
     "qwen3": {"attn_q_norm": (LENGTH,), "attn_k_norm": (LENGTH,)},
     "gemma3": {
         "attn_q_norm": (LENGTH,),
@@ -79,29 +70,9 @@ EXTRA: dict[str, dict[str, tuple[int, ...]]] = {
     },
 }
 
-ADDERS: dict[type, str] = {bool: "add_bool", int: "add_uint64", float: "add_float32", str: "add_string"}
-
-
-def write(path: Path, architecture: str, metadata: Metadata, tensors: Tensors) -> Path:
-    writer = gguf.GGUFWriter(path, architecture)
-    for key, value in metadata.items():
-        if isinstance(value, list):
-            writer.add_array(f"{architecture}.{key}", value)
-        elif isinstance(value, int) and not isinstance(value, bool) and value < 0:
-            writer.add_int32(f"{architecture}.{key}", value)
-        else:
-            getattr(writer, ADDERS[type(value)])(f"{architecture}.{key}", value)
-    for name, values in tensors.items():
-        writer.add_tensor(name, values)
-    writer.write_header_to_file()
-    writer.write_kv_data_to_file()
-    writer.write_tensors_to_file()
-    writer.close()
-    return path
-
 
 @pytest.fixture
-def build(tmp_path: Path) -> Callable[..., Program]:
+def build(write_model: Write) -> Callable[..., Program]:
     """Return a function that builds the Program of a sketch after changes to it."""
 
     def build_changed(
@@ -117,7 +88,7 @@ def build(tmp_path: Path) -> Callable[..., Program]:
         for name in without:
             base_metadata.pop(name, None)
             base_tensors.pop(name, None)
-        path = write(tmp_path / "model.gguf", architecture, base_metadata, base_tensors)
+        path = write_model(architecture, base_metadata, base_tensors)
         return build_program(open_gguf(path))
 
     return build_changed
@@ -133,25 +104,6 @@ def ops_of(program: Program, kind: type[T]) -> list[T]:
 
 def linear(program: Program, weight: str) -> Linear:
     return next(op for op in ops_of(program, Linear) if op.weight == weight)
-
-
-@pytest.mark.parametrize("architecture", supported_architectures())
-def test_every_architecture_builds_from_the_tensors_that_it_needs(build: Build, architecture: str) -> None:
-    program = build(architecture)
-    assert (program.architecture, program.vocab_size, program.context_length) == (architecture, VOCAB, 100)
-    assert len(program.kv_layers) == LAYERS
-    last = program.ops[-1]
-    assert isinstance(last, Linear) and last.out == "logits" and program.buffers["logits"] == VOCAB
-
-
-@pytest.mark.parametrize("architecture", supported_architectures())
-def test_every_buffer_is_written_before_it_is_read_and_has_one_width(build: Build, architecture: str) -> None:
-    program, written = build(architecture), set()
-    for op in program.ops:
-        inputs = {getattr(op, name, None) for name in ("x", "y", "q", "k", "v", "up")} - {None}
-        assert inputs <= written, op
-        written.add(getattr(op, "out", None) or op.x)
-    assert written == set(program.buffers)
 
 
 @pytest.mark.parametrize(
@@ -349,12 +301,6 @@ def test_a_scalar_that_is_not_a_number_is_named(build: Build) -> None:
         build(tensors={"blk.0.attn_q.scale": np.float32([math.nan])})
 
 
-def test_llama_turns_neighbours_and_the_others_turn_halves(build: Build) -> None:
-    pairings = {name: ops_of(build(name), Rotate)[0].rope.pairing for name in supported_architectures()}
-    assert pairings.pop("llama") is RopePairing.ADJACENT
-    assert set(pairings.values()) == {RopePairing.HALVES}
-
-
 def test_a_llama_with_a_window_sees_it_in_every_layer(build: Build) -> None:
     program = build(metadata={"attention.sliding_window": 16})
     assert [op.window for op in ops_of(program, Attention)] == [16, 16]
@@ -413,104 +359,12 @@ def test_experts_in_separate_tensors_are_refused_with_the_way_out(build: Build) 
         build(metadata=counts, tensors={"blk.0.ffn_gate.0.weight": zeros(INNER, WIDTH)}, without=DENSE)
 
 
-def test_an_unknown_architecture_is_refused_with_the_known_ones(tmp_path: Path) -> None:
-    path = write(tmp_path / "model.gguf", "perceptron", {}, {"a": zeros(1)})
+def test_an_unknown_architecture_is_refused_with_the_known_ones(write_model: Write) -> None:
+    path = write_model("perceptron", {}, {"a": zeros(1)})
     with pytest.raises(UnsupportedArchitecture, match="unsupported architecture 'perceptron'") as caught:
         build_program(open_gguf(path))
-    assert caught.value.supported == supported_architectures() == ("gemma3", "llama", "qwen2", "qwen3")
-
-
-def gemma3_layers(program: Program) -> list[tuple[int | None, float]]:
-    """Return the window and the slowest frequency of each layer."""
-    windows = [op.window for op in ops_of(program, Attention)]
-    return list(zip(windows, [op.rope.frequencies[-1] for op in ops_of(program, Rotate)[::2]], strict=True))
-
-
-def test_gemma3_scales_its_embedding_and_gates_by_gelu(build: Build) -> None:
-    program = build("gemma3")
-    assert ops_of(program, Embed)[0].scale == math.sqrt(WIDTH)
-    assert ops_of(program, GatedActivation)[0].activation is Activation.GELU_TANH
-
-
-def test_gemma3_sees_a_window_with_another_base_in_most_layers(build: Build) -> None:
-    metadata = {"attention.sliding_window": 8, "attention.sliding_window_pattern": 2, "rope.freq_base": 1e6}
-    local, whole = gemma3_layers(build("gemma3", metadata=metadata))
-    assert local == (8, pytest.approx(1e4**-0.75))
-    assert whole == (None, pytest.approx(1e6**-0.75))
-
-
-def test_gemma3_stretches_only_the_layers_that_see_everything(build: Build) -> None:
-    metadata = {
-        "attention.sliding_window": 8,
-        "attention.sliding_window_pattern": [True, False],
-        "rope.freq_base": 1e6,
-        "rope.scaling.type": "linear",
-        "rope.scaling.factor": 8.0,
-    }
-    local, whole = gemma3_layers(build("gemma3", metadata=metadata))
-    assert local == (8, pytest.approx(1e4**-0.75))
-    assert whole == (None, pytest.approx(1e6**-0.75 / 8))
-
-
-def test_gemma3_repeats_a_period_of_six_layers(build: Build) -> None:
-    program = build("gemma3", metadata={"attention.sliding_window": 8}, layers=12)
-    assert [window for window, _ in gemma3_layers(program)] == [8, 8, 8, 8, 8, None] * 2
-
-
-@pytest.mark.parametrize("layers, scale", [(61, 16**-0.5), (62, (WIDTH / HEADS) ** -0.5)])
-def test_only_the_27b_of_gemma3_scales_by_its_embedding(build: Build, layers: int, scale: float) -> None:
-    longer = {
-        "attn_q": (HEADS * 16, WIDTH),
-        "attn_k": (KV_HEADS * 16, WIDTH),
-        "attn_q_norm": (16,),
-        "attn_k_norm": (16,),
-    }
-    tensors = {
-        f"blk.{layer}.{name}.weight": zeros(*shape)
-        for layer in range(layers)
-        for name, shape in longer.items()
-    }
-    program = build("gemma3", metadata={"attention.key_length": 16}, tensors=tensors, layers=layers)
-    assert ops_of(program, Attention)[0].scale == pytest.approx(scale)
-
-
-def test_gemma3_without_a_window_has_one_kind_of_layer(build: Build) -> None:
-    assert {window for window, _ in gemma3_layers(build("gemma3"))} == {None}
-
-
-@pytest.mark.parametrize(
-    "key, value",
-    [
-        ("attention.sliding_window_pattern", [True, False, True]),
-        ("attention.sliding_window_pattern", ["yes", "no"]),
-        ("final_logit_softcapping", 30.0),
-        ("rope.freq_base_swa", -3.0),
-    ],
-)
-def test_gemma3_names_what_it_cannot_use(build: Build, key: str, value: object) -> None:
-    with pytest.raises(InvalidGguf, match=f"metadata 'gemma3.{key}': expected"):
-        build("gemma3", metadata={"attention.sliding_window": 8, key: value})
-
-
-def nmse(got: NDArray[np.floating], want: NDArray[np.floating]) -> float:
-    return float(np.square(got.astype(np.float64) - want).sum() / np.square(want.astype(np.float64)).sum())
-
-
-def test_a_whole_model_computes_what_an_independent_engine_does() -> None:
-    path = Path(__file__).with_name("data") / "llama-Q2_K.gguf"
-    want = np.load(path.with_suffix(".npz"))
-    assert nmse(load_decoder(path, "reference").logits(want["tokens"]), want["exact_logits"]) < 1e-8
-
-
-@pytest.mark.parametrize("name", ["llama-dense", "llama-moe", "qwen2-dense", "qwen3-dense", "gemma3-dense"])
-def test_every_architecture_computes_what_an_independent_engine_does(oracle_path: Path, name: str) -> None:
-    path = oracle_path / "architectures" / f"{name}.gguf"
-    want = np.load(path.with_suffix(".npz"))
-    decoder = load_decoder(path, "reference")
-    assert nmse(decoder.logits(want["tokens"]), want["logits"]) < 1e-8
-    decoder.prefill(want["tokens"])
-    for token, logits in zip(want["greedy"], want["greedy_logits"], strict=True):
-        assert nmse(decoder.decode(int(token)), logits) < 1e-7
+    assert caught.value.supported == supported_architectures()
+    assert {"llama", "qwen3", "gemma3"} <= set(supported_architectures())
 
 
 def test_every_error_of_a_file_is_an_engine_error() -> None:

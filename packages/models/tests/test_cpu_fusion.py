@@ -63,7 +63,7 @@ def test_gates_stay_apart_when_something_is_unusual() -> None:
 
 
 def test_what_is_done_to_heads_goes_into_attention_from_wherever_it_is() -> None:
-    norms = {name: RmsNorm(name, name, f"n{name}", 0.1, 2) for name in "qk"}
+    norms = {name: RmsNorm(name, name, f"n{name}", 0.1, heads) for name, heads in (("q", 2), ("k", 1))}
     ops: list[Op] = []
     for name in "qk":
         ops += [Linear(name, "x", f"w{name}"), norms[name], Rotate(name, 2, ROPE)]

@@ -8,11 +8,12 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 from rase_core.errors import BackendFailure
+from rase_models.architectures import supported_architectures
 from rase_models.decoder import ProgramDecoder
+from rase_models.gguf import open_gguf
 from rase_models.loading import load_decoder
 
 DATA = Path(__file__).parent / "data"
-ARCHITECTURES = ("llama-dense", "llama-moe", "qwen2-dense", "qwen3-dense", "gemma3-dense")
 
 
 def normalised_error(got: NDArray[np.float32], want: NDArray[np.float32]) -> float:
@@ -43,18 +44,28 @@ def test_all_quantised_models_are_as_exact_as_another_engine(oracle_path: Path) 
         check_quantised(path)
 
 
-@pytest.mark.parametrize("name", ARCHITECTURES)
-def test_an_architecture_computes_what_others_compute(oracle_path: Path, name: str) -> None:
-    path = oracle_path / "architectures" / f"{name}.gguf"
+def test_every_architecture_computes_what_others_compute(oracle_path: Path) -> None:
+    paths = [
+        path
+        for path in sorted((oracle_path / "architectures").glob("*.gguf"))
+        if open_gguf(path).architecture in supported_architectures()
+    ]
+    assert paths
+    for path in paths:
+        check_architecture(path)
+
+
+def check_architecture(path: Path) -> None:
+    """Require the errors that float16 in the cache makes, and that a nearly equal choice of experts makes."""
     reference = np.load(path.with_suffix(".npz"))
+    limit = 5e-4 if path.stem.endswith("moe") else 2e-5
     decoder = load_decoder(path, threads=2)
-    limit = 5e-4 if name.endswith("moe") else 2e-5
     try:
         tokens = reference["tokens"].tolist()
-        assert normalised_error(decoder.logits(tokens), reference["logits"]) <= limit
-        assert normalised_error(decoder.prefill(tokens), reference["logits"][-1]) <= limit
+        assert normalised_error(decoder.logits(tokens), reference["logits"]) <= limit, path
+        assert normalised_error(decoder.prefill(tokens), reference["logits"][-1]) <= limit, path
         for token, want in zip(reference["greedy"][:6], reference["greedy_logits"], strict=False):
-            assert normalised_error(decoder.decode(int(token)), want) <= 4 * limit
+            assert normalised_error(decoder.decode(int(token)), want) <= 4 * limit, path
     finally:
         decoder.close()
 

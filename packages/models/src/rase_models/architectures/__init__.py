@@ -5,17 +5,58 @@ from types import MappingProxyType
 
 from rase_core.errors import UnsupportedArchitecture
 
-from rase_models.architectures import gemma3, llama, qwen2, qwen3
+from rase_models.architectures import (
+    cohere2,
+    command_r,
+    exaone4,
+    falcon,
+    gemma2,
+    gemma3,
+    glm4,
+    gpt2,
+    granite,
+    hunyuan_dense,
+    internlm2,
+    llama,
+    minicpm,
+    mistral3,
+    olmo2,
+    phi3,
+    qwen2,
+    qwen3,
+    seed_oss,
+    smollm3,
+    stablelm,
+    starcoder2,
+)
 from rase_models.architectures.builder import ProgramBuilder
 from rase_models.gguf import GgufFile
 from rase_models.program import Program
 
 ARCHITECTURES: Mapping[str, Callable[[ProgramBuilder], Program]] = MappingProxyType(
     {
+        "cohere2": cohere2.build,
+        "command-r": command_r.build,
+        "exaone4": exaone4.build,
+        "falcon": falcon.build,
+        "gemma2": gemma2.build,
         "gemma3": gemma3.build,
+        "glm4": glm4.build,
+        "gpt2": gpt2.build,
+        "granite": granite.build,
+        "hunyuan-dense": hunyuan_dense.build,
+        "internlm2": internlm2.build,
         "llama": llama.build,
+        "minicpm": minicpm.build,
+        "mistral3": mistral3.build,
+        "olmo2": olmo2.build,
+        "phi3": phi3.build,
         "qwen2": qwen2.build,
         "qwen3": qwen3.build,
+        "seed_oss": seed_oss.build,
+        "smollm3": smollm3.build,
+        "stablelm": stablelm.build,
+        "starcoder2": starcoder2.build,
     }
 )
 
@@ -25,8 +66,11 @@ def supported_architectures() -> tuple[str, ...]:
     return tuple(sorted(ARCHITECTURES))
 
 
-def build_program(file: GgufFile) -> Program:
+def build_program(file: GgufFile, context_length: int | None = None) -> Program:
     """Build the Program of a model from its metadata and tensor table.
+
+    Sequences will have `context_length` tokens at most, None for as many as the model was made for; some
+    models treat positions differently in a short context.
 
     Raises UnsupportedArchitecture; InvalidGguf and UnsupportedTensorType where the file is not what its
     architecture needs. Nothing is allocated from a size in the metadata that the tensors do not bear out.
@@ -34,4 +78,4 @@ def build_program(file: GgufFile) -> Program:
     name = file.architecture
     if name not in ARCHITECTURES:
         raise UnsupportedArchitecture(name, supported_architectures(), file.path)
-    return ARCHITECTURES[name](ProgramBuilder(file))
+    return ARCHITECTURES[name](ProgramBuilder(file, context_length))

@@ -1,28 +1,54 @@
 """What an architecture builds its Program with: checked tensors, named buffers, a list of ops."""
 
+from collections.abc import Sequence
+from enum import Enum
+
 from rase_models.architectures.hyperparameters import read_hyperparameters
 from rase_models.architectures.keys import ArchitectureKeys
 from rase_models.architectures.tensors import TensorTable
 from rase_models.gguf import GgufFile
-from rase_models.program import Embed, KvLayer, Linear, Op, Program, RmsNorm, SelectOutputs
+from rase_models.program import (
+    Embed,
+    KvLayer,
+    LayerNorm,
+    Linear,
+    Op,
+    Program,
+    RmsNorm,
+    SelectOutputs,
+    SoftCap,
+    TensorSlice,
+)
 
 EMBEDDING = "token_embd.weight"
+
+
+class Norm(Enum):
+    """A kind of norm, by the key of its epsilon."""
+
+    RMS = "attention.layer_norm_rms_epsilon"
+    LAYER = "attention.layer_norm_epsilon"
 
 
 class ProgramBuilder:
     """Collects the ops of a Program for one file; everything it is told is checked against the file at once.
 
     Methods that compute something emit the op and return the name of the buffer that holds the result.
+
+    Attributes:
+        used_context: the most tokens that a sequence will have.
     """
 
-    def __init__(self, file: GgufFile) -> None:
+    def __init__(self, file: GgufFile, context_length: int | None = None) -> None:
         self.keys = ArchitectureKeys(file)
         self.tensors = TensorTable(file)
         self.sizes = read_hyperparameters(self.keys, max_blocks=len(self.tensors))
+        self.used_context = context_length or self.sizes.context_length
         self.vocab_size = self.tensors.rows_of(EMBEDDING)
         self._ops: list[Op] = []
         self._buffers: dict[str, int] = {}
         self._kv_layers: list[KvLayer] = []
+        self._slices: dict[str, TensorSlice] = {}
 
     def emit(self, op: Op) -> None:
         """Append an op."""
@@ -51,15 +77,36 @@ class ProgramBuilder:
         self.emit(Embed(self.buffer(out, width), weight, scale))
         return out
 
-    def norm(self, out: str, x: str, weight: str, heads: int = 1) -> str:
-        """Normalise x, or each of its heads, into `out`, which may be x."""
+    def norm(
+        self, out: str, x: str, name: str, heads: int = 1, *, kind: Norm = Norm.RMS, shared: bool = True
+    ) -> str:
+        """Normalise x, or each of its heads, into `out`, which may be x, by NAME.weight.
+
+        Args:
+            shared: whether one weight serves all heads, otherwise the tensor is [heads, length]. With a layer
+                norm, NAME.bias counts when present.
+        """
         width = self.width(x)
-        self.tensors.vector(weight, width // heads)
-        self.emit(RmsNorm(self.buffer(out, width), x, weight, self.sizes.norm_epsilon, heads))
-        return self.buffer(out, width)
+        out, epsilon = self.buffer(out, width), self.keys.number(kind.value)
+        shape = (width // heads,) if shared else (heads, width // heads)
+        weight = self.tensors.vector(f"{name}.weight", *shape)
+        if kind is Norm.RMS:
+            self.emit(RmsNorm(out, x, weight, epsilon, heads, shared))
+        else:
+            bias = self.tensors.optional_vector(f"{name}.bias", *shape)
+            self.emit(LayerNorm(out, x, weight, bias, epsilon, heads, shared))
+        return out
 
     def linear(
-        self, out: str, x: str, name: str, width: int, *, scaled: bool = True, scaled_bias: bool = False
+        self,
+        out: str,
+        x: str,
+        name: str,
+        width: int,
+        *,
+        scaled: bool = True,
+        scaled_bias: bool = False,
+        factor: float = 1.0,
     ) -> str:
         """Multiply x with the matrix NAME.weight; NAME.bias and the scalar NAME.scale count when present.
 
@@ -67,13 +114,37 @@ class ProgramBuilder:
             width: the width of the result.
             scaled: whether the scalar counts.
             scaled_bias: whether the scalar multiplies the bias too.
+            factor: what the result is multiplied by in the end.
         """
         weight = self.tensors.matrix(f"{name}.weight", width, self.width(x))
         bias = self.tensors.optional_vector(f"{name}.bias", width)
         scale = self.scale(name, counts=scaled)
         out = self.buffer(out, width)
-        self.emit(Linear(out, x, weight, bias, scale, scale if scaled_bias else 1.0))
+        self.emit(Linear(out, x, weight, bias, scale * factor, (scale if scaled_bias else 1.0) * factor))
         return out
+
+    def split_linear(
+        self, outs: Sequence[tuple[str, int]], x: str, name: str, *, scaled: bool = True
+    ) -> tuple[str, ...]:
+        """Multiply x with the matrix NAME.weight, whose rows make several buffers of these widths in turn."""
+        total = sum(width for _, width in outs)
+        weight = self.tensors.matrix(f"{name}.weight", total, self.width(x))
+        bias = self.tensors.optional_vector(f"{name}.bias", total)
+        scale = self.scale(name, counts=scaled)
+        first, buffers = 0, []
+        for out, width in outs:
+            rows = (first, first + width)
+            part, part_bias = self.slice(weight, *rows), bias and self.slice(bias, *rows)
+            buffers.append(self.buffer(out, width))
+            self.emit(Linear(buffers[-1], x, part, part_bias, scale))
+            first += width
+        return tuple(buffers)
+
+    def slice(self, tensor: str, first: int, last: int) -> str:
+        """Return a name for rows of a tensor that has been asked for."""
+        name = f"{tensor}[{first}:{last}]"
+        self._slices[name] = TensorSlice(tensor, first, last)
+        return name
 
     def scale(self, name: str, *, counts: bool = True) -> float:
         """Read the scalar NAME.scale, 1 when there is none or it does not count."""
@@ -88,12 +159,18 @@ class ProgramBuilder:
         self.emit(SelectOutputs(out, x))
         return out
 
-    def output(self, x: str) -> None:
-        """Turn normalised rows into logits; without a matrix of its own the output uses the embedding's."""
+    def output(self, x: str, *, factor: float = 1.0, soft_cap: float = 0.0) -> None:
+        """Turn normalised rows into logits, times a factor, soft capped unless the cap is 0.
+
+        Without a matrix of its own the output uses the embedding's.
+        """
         name = "output" if "output.weight" in self.tensors else EMBEDDING.removesuffix(".weight")
         weight = self.tensors.matrix(f"{name}.weight", self.vocab_size, self.width(x))
         bias = self.tensors.optional_vector("output.bias", self.vocab_size)
-        self.emit(Linear(self.buffer("logits", self.vocab_size), x, weight, bias, self.scale("output")))
+        logits, scale = self.buffer("logits", self.vocab_size), self.scale("output") * factor
+        self.emit(Linear(logits, x, weight, bias, scale, factor))
+        if soft_cap:
+            self.emit(SoftCap(logits, soft_cap))
 
     def program(self) -> Program:
         """Return the finished Program; InvalidGguf when the file has tensors that it does not use."""
@@ -105,4 +182,5 @@ class ProgramBuilder:
             ops=tuple(self._ops),
             buffers=dict(self._buffers),
             kv_layers=tuple(self._kv_layers),
+            slices=dict(self._slices),
         )

@@ -34,7 +34,6 @@ class Hyperparameters:
     expert_length: int
     expert_count: int
     experts_used: int
-    norm_epsilon: float
     attention_scale: float | None
 
 
@@ -61,7 +60,6 @@ def read_hyperparameters(keys: ArchitectureKeys, max_blocks: int) -> Hyperparame
         expert_length=keys.count("expert_feed_forward_length", feed_forward[0]),
         expert_count=experts,
         experts_used=keys.count("expert_used_count", most=experts) if experts else 0,
-        norm_epsilon=keys.number("attention.layer_norm_rms_epsilon"),
         attention_scale=keys.number("attention.scale", 0.0) or None,
     )
 

@@ -2,7 +2,8 @@
 
 Pair i of d/2 turns by base^(-2i/d) per position. A file stretches the positions in one of these ways: linear
 (every frequency divided by a factor), YaRN (only the slow ones, https://arxiv.org/abs/2309.00071), and a
-tensor of divisors (`rope_freqs.weight`, how llama3's scaling is stored).
+tensor of divisors: `rope_freqs.weight`, how llama3's scaling is stored, or one for contexts up to the
+original one and one for longer ones (LongRoPE, https://arxiv.org/abs/2402.13753).
 """
 
 import math
@@ -19,6 +20,7 @@ from rase_models.program import Rope, RopePairing
 Frequencies = NDArray[np.float64]
 
 DIVISORS = "rope_freqs.weight"
+SHORT_DIVISORS, LONG_DIVISORS = "rope_factors_short.weight", "rope_factors_long.weight"
 
 MAX_FREQUENCY = 1e6
 """Angles per position; unscaled ones are at most 1."""
@@ -43,15 +45,19 @@ def read_rope(
     *,
     head_length: int,
     context_length: int,
+    used_context: int | None = None,
     base: float = 10000.0,
 ) -> Rope:
-    """Read the rotary positions of a model; `base` is the architecture's default."""
+    """Read the rotary positions of a model; `base` is the architecture's default.
+
+    Of the context the model was made for, `used_context` will be used at most, None for all of it.
+    """
     dimensions = read_dimensions(keys, head_length)
     base = read_base(keys, "rope.freq_base", base)
     frequencies = unscaled_frequencies(dimensions, base)
-    if DIVISORS in tensors:
-        frequencies = frequencies / _divisors(tensors, dimensions // 2)
     scaling = _read_scaling(keys, context_length)
+    is_long = (used_context or context_length) > scaling.original_context_length
+    frequencies = _divided(frequencies, tensors, is_long)
     frequencies, magnitude = _scale_of(keys)(scaling, frequencies, base)
     magnitude *= keys.number("rope.scaling.attn_factor", 1.0)
     if not np.all(np.abs(frequencies) <= MAX_FREQUENCY):
@@ -85,8 +91,15 @@ def unscaled_frequencies(dimensions: int, base: float) -> Frequencies:
     return np.power(base, -np.arange(0, dimensions, 2, dtype=np.float64) / dimensions)
 
 
-def _divisors(tensors: TensorTable, pairs: int) -> Frequencies:
-    return np.array(tensors.values(DIVISORS, pairs, nonzero=True), dtype=np.float64)
+def _divided(frequencies: Frequencies, tensors: TensorTable, is_long: bool) -> Frequencies:
+    """Divide by the tensor that the file has for this; at most one of them counts."""
+    names = (DIVISORS, LONG_DIVISORS if is_long else SHORT_DIVISORS)
+    for name in (SHORT_DIVISORS, LONG_DIVISORS):
+        tensors.ignore(name)
+    divisors = next((name for name in names if name in tensors), None)
+    if divisors is None:
+        return frequencies
+    return frequencies / np.array(tensors.values(divisors, len(frequencies), nonzero=True), dtype=np.float64)
 
 
 def _scale_of(keys: ArchitectureKeys) -> Callable[[Scaling, Frequencies, float], tuple[Frequencies, float]]:
@@ -148,5 +161,6 @@ def _yarn_magnitude(factor: float, multiplier: float) -> float:
 _SCALINGS: Mapping[str, Callable[[Scaling, Frequencies, float], tuple[Frequencies, float]]] = {
     "none": _none,
     "linear": _linear,
+    "longrope": _linear,
     "yarn": _yarn,
 }

@@ -43,17 +43,17 @@ class TensorTable:
             raise UnsupportedTensorType(info.type.name, (kind.name for kind in BLOCK_DTYPES), name)
         return name
 
-    def vector(self, name: str, length: int) -> str:
-        """Ask for a vector of floats; return its name."""
-        info = self._shaped(name, (length,))
+    def vector(self, name: str, *shape: int) -> str:
+        """Ask for a vector of floats, or one for each of several things; return its name."""
+        info = self._shaped(name, shape)
         if info.type not in VECTOR_TYPES:
             expected = " or ".join(kind.name for kind in VECTOR_TYPES)
             raise self._error(name, f"type {expected}", info.type.name)
         return name
 
-    def optional_vector(self, name: str, length: int) -> str | None:
-        """Ask for a vector of floats that a file may leave out; return its name or None."""
-        return self.vector(name, length) if name in self else None
+    def optional_vector(self, name: str, *shape: int) -> str | None:
+        """Ask for vectors of floats that a file may leave out; return their name or None."""
+        return self.vector(name, *shape) if name in self else None
 
     def values(self, name: str, length: int, *, nonzero: bool = False) -> tuple[float, ...]:
         """Read the numbers of a short vector, which must be finite."""

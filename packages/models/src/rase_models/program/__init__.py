@@ -1,11 +1,13 @@
 """What a model computes, apart from how: the op vocabulary and the Program."""
 
 from rase_models.program.ops import (
+    Activate,
     Activation,
     Add,
     Attention,
     Embed,
     GatedActivation,
+    LayerNorm,
     Linear,
     MoeFfn,
     Op,
@@ -14,17 +16,20 @@ from rase_models.program.ops import (
     RopePairing,
     Rotate,
     SelectOutputs,
+    SoftCap,
     tensors_of,
 )
-from rase_models.program.program import KvLayer, Program
+from rase_models.program.program import KvLayer, Program, TensorSlice
 
 __all__ = [
+    "Activate",
     "Activation",
     "Add",
     "Attention",
     "Embed",
     "GatedActivation",
     "KvLayer",
+    "LayerNorm",
     "Linear",
     "MoeFfn",
     "Op",
@@ -34,5 +39,7 @@ __all__ = [
     "RopePairing",
     "Rotate",
     "SelectOutputs",
+    "SoftCap",
+    "TensorSlice",
     "tensors_of",
 ]

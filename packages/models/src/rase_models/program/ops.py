@@ -13,7 +13,7 @@ from typing import ClassVar
 
 
 class Activation(Enum):
-    """The nonlinearity of a gated activation."""
+    """A nonlinearity."""
 
     SILU = "silu"
     """x / (1 + exp(-x))."""
@@ -38,29 +38,34 @@ class Rope:
     (x cos a - y sin a, x sin a + y cos a) * magnitude. Only the first `dimensions` elements of a head
     turn, the others stay as they are; there are dimensions / 2 frequencies. All scaling (linear, llama3,
     YaRN, factor tensors of the file) is already in them.
+
+    With a `growth`, the magnitude is multiplied by 1 + growth * ln(1 + floor(p / growth_length)).
     """
 
     pairing: RopePairing
     dimensions: int
     frequencies: tuple[float, ...]
     magnitude: float = 1.0
+    growth: float = 0.0
+    growth_length: int = 1
 
 
 @dataclass(frozen=True, slots=True)
 class Embed:
-    """out = weight[token] * scale."""
+    """out = weight[token] * scale, or weight[position] * scale with `by_position`."""
 
     TENSORS: ClassVar[tuple[str, ...]] = ("weight",)
     out: str
     weight: str
     scale: float = 1.0
+    by_position: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class RmsNorm:
     """out = x / sqrt(mean(x²) + eps) * weight, over each of the `heads` equal parts of a row; out may be x.
 
-    The weight is as long as one part and serves them all.
+    The weight is as long as one part and serves them all, or, not `shared`, as long as a row.
     """
 
     TENSORS: ClassVar[tuple[str, ...]] = ("weight",)
@@ -69,6 +74,24 @@ class RmsNorm:
     weight: str
     eps: float
     heads: int = 1
+    shared: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class LayerNorm:
+    """out = (x - mean(x)) / sqrt(mean((x - mean(x))²) + eps) * weight + bias, over parts as in RmsNorm.
+
+    The bias is as long as the weight. out may be x.
+    """
+
+    TENSORS: ClassVar[tuple[str, ...]] = ("weight", "bias")
+    out: str
+    x: str
+    weight: str
+    bias: str | None
+    eps: float
+    heads: int = 1
+    shared: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,9 +125,12 @@ class Attention:
     given: itself, the rows before it in the same run, and what earlier runs left in the cache.
     q is [head_count, key_length], k and v are [head_count_kv, key_length or value_length], out is
     [head_count, value_length] in each row; query head h reads KV head h // (head_count // head_count_kv).
+
+    With a `soft_cap`, a score s becomes soft_cap * tanh(s / soft_cap). `sinks` is a vector of one more score
+    for each query head, whose weight goes nowhere: it only takes part in the sum that weights are divided by.
     """
 
-    TENSORS: ClassVar[tuple[str, ...]] = ()
+    TENSORS: ClassVar[tuple[str, ...]] = ("sinks",)
     out: str
     q: str
     k: str
@@ -116,6 +142,27 @@ class Attention:
     value_length: int
     scale: float
     window: int | None = None
+    soft_cap: float | None = None
+    sinks: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Activate:
+    """out = activation(x); out may be x."""
+
+    TENSORS: ClassVar[tuple[str, ...]] = ()
+    out: str
+    x: str
+    activation: Activation
+
+
+@dataclass(frozen=True, slots=True)
+class SoftCap:
+    """x = cap * tanh(x / cap), in place."""
+
+    TENSORS: ClassVar[tuple[str, ...]] = ()
+    x: str
+    cap: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -180,7 +227,20 @@ class SelectOutputs:
     x: str
 
 
-Op = Embed | RmsNorm | Linear | Rotate | Attention | GatedActivation | Add | MoeFfn | SelectOutputs
+Op = (
+    Embed
+    | RmsNorm
+    | LayerNorm
+    | Linear
+    | Rotate
+    | Attention
+    | Activate
+    | GatedActivation
+    | SoftCap
+    | Add
+    | MoeFfn
+    | SelectOutputs
+)
 
 
 def tensors_of(op: Op) -> tuple[str, ...]:

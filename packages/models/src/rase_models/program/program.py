@@ -1,7 +1,7 @@
 """A model as a list of ops on named buffers, with everything a backend must know to run it."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from rase_models.program.ops import Op, tensors_of
 
@@ -17,6 +17,15 @@ class KvLayer:
 
 
 @dataclass(frozen=True, slots=True)
+class TensorSlice:
+    """Rows `first` to `last` - 1 of a matrix or of every matrix of a stack, or such elements of a vector."""
+
+    tensor: str
+    first: int
+    last: int
+
+
+@dataclass(frozen=True, slots=True)
 class Program:
     """An architecture's ops for one file.
 
@@ -28,6 +37,7 @@ class Program:
         ops: in order of execution. The last one writes the buffer `logits`, [outputs, vocab_size].
         buffers: the width, in float32 values, of a row of every buffer that the ops name.
         kv_layers: the caches, indexed by the `layer` of attention ops.
+        slices: names, which the ops use like those of tensors, for parts of tensors.
     """
 
     architecture: str
@@ -36,8 +46,10 @@ class Program:
     ops: tuple[Op, ...]
     buffers: Mapping[str, int]
     kv_layers: tuple[KvLayer, ...]
+    slices: Mapping[str, TensorSlice] = field(default_factory=dict)
 
     @property
     def tensors(self) -> frozenset[str]:
         """The names of all tensors that the ops read; the file may hold others, which nobody needs."""
-        return frozenset(name for op in self.ops for name in tensors_of(op))
+        names = (name for op in self.ops for name in tensors_of(op))
+        return frozenset(self.slices[name].tensor if name in self.slices else name for name in names)

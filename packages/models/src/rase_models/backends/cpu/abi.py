@@ -1,5 +1,4 @@
-"""What Python and the compiled kernels agree on: the words of an op row, of the context and of a thread's
-slot.
+"""The words that Python and the compiled kernels agree on: of op rows, the context, and threads' slots.
 
 Every kernel is `void(i64 thread, i64 threads, i64 op, i64 context)`: `op` is the address of its op's row,
 `context` that of the context words. Rows, context and slots are int64 words; the names below are byte
@@ -13,10 +12,9 @@ OP_BYTES = 320
 FUNCTION = 0
 FLAGS = 8
 CLAIMS = 16
-"""Address of the op's claim word (`kernels/claims.py`); its waits cover `WAIT_COUNT` claim words up to this
-one.
-"""
+"""Address of the op's claim word, see `kernels/claims.py`."""
 WAIT_COUNT = 24
+"""How many claim words a wait after this op covers, up to its own."""
 X = 32
 Y = 40
 W = 48
@@ -30,7 +28,7 @@ RECORDS = 96
 W2 = 104
 """Address of a second matrix."""
 W_STRIDE = 112
-"""Bytes between rows of W, where that is a second input."""
+"""Bytes between rows of W, where that is a second input, or between the weights of parts."""
 PRIVATE_OFFSET = 120
 """Where the records are in a thread's own memory, when they are private."""
 OUTPUT_RECORDS = 128
@@ -60,6 +58,10 @@ V_STRIDE = 256
 Q_NORM = 264
 K_NORM = 272
 """Addresses of the weights of a norm of every head, or 0."""
+SOFT_CAP = 280
+"""What scores are capped at, or 0."""
+SINKS = 288
+"""Address of one more score for each head, or 0."""
 
 # Mixtures of experts.
 EXPERTS = 160

@@ -109,8 +109,8 @@ def _fuse_attention(steps: list[Step]) -> None:
     """Take what is done to the heads of queries and keys into their attention."""
     for attention in [step for step in steps if isinstance(step, Attention)]:
         index = _place(steps, attention)
-        queries, q_places = _preparation(steps, index, attention.q)
-        keys, k_places = _preparation(steps, index, attention.k)
+        queries, q_places = _preparation(steps, index, attention.q, attention.head_count)
+        keys, k_places = _preparation(steps, index, attention.k, attention.head_count_kv)
         inputs = {attention.q, attention.k, attention.v}
         read_again = any(is_read_later(steps, index + 1, name) for name in (attention.q, attention.k))
         if len(inputs) < 3 or read_again or not _agree(queries, keys):
@@ -120,10 +120,8 @@ def _fuse_attention(steps: list[Step]) -> None:
             del steps[place]
 
 
-def _preparation(steps: Sequence[Step], end: int, buffer: str) -> tuple[Preparation, list[int]]:
-    """Find the norm and the turn of a buffer's heads before `end`, with nothing else touching it in
-    between.
-    """
+def _preparation(steps: Sequence[Step], end: int, buffer: str, heads: int) -> tuple[Preparation, list[int]]:
+    """Find the norm and the turn of a buffer's heads before `end`, if nothing else touches it."""
     norm: RmsNorm | None = None
     turn: Rotate | None = None
     places: list[int] = []
@@ -131,7 +129,7 @@ def _preparation(steps: Sequence[Step], end: int, buffer: str) -> tuple[Preparat
         step = steps[index]
         if isinstance(step, Rotate) and step.x == buffer and not places:
             turn = step
-        elif isinstance(step, RmsNorm) and step.out == step.x == buffer:
+        elif isinstance(step, RmsNorm) and step.out == step.x == buffer and _is_of_heads(step, heads):
             norm = step
         elif buffer in reads(step) or written(step) == buffer:
             break
@@ -141,6 +139,10 @@ def _preparation(steps: Sequence[Step], end: int, buffer: str) -> tuple[Preparat
         if norm is not None:
             break
     return Preparation(norm, turn.rope if turn else None), places
+
+
+def _is_of_heads(norm: RmsNorm, heads: int) -> bool:
+    return norm.heads == heads and norm.shared
 
 
 def _agree(queries: Preparation, keys: Preparation) -> bool:

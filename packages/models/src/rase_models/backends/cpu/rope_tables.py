@@ -15,8 +15,11 @@ _FIRST_POSITIONS = 512
 
 def rope_table(rope: Rope, positions: int) -> NDArray[np.float32]:
     """Return float32 [positions, 2, pairs]: cosines and sines, computed in float64, times the magnitude."""
-    angles = np.arange(positions, dtype=np.float64)[:, None] * np.asarray(rope.frequencies, np.float64)
-    return (np.stack((np.cos(angles), np.sin(angles)), axis=1) * rope.magnitude).astype(np.float32)
+    places = np.arange(positions)
+    angles = places.astype(np.float64)[:, None] * np.asarray(rope.frequencies, np.float64)
+    magnitude = rope.magnitude * (1 + rope.growth * np.log1p(places // rope.growth_length))
+    turns = np.stack((np.cos(angles), np.sin(angles)), axis=1) * magnitude[:, None, None]
+    return np.asarray(turns, np.float32)
 
 
 class RopeTables:

@@ -59,7 +59,7 @@ class CpuRunner:
         """Pack the weights, lower the program to its op table, and give it memory."""
         arena = Arena()
         self._team.hold("arena", arena)
-        packed = WeightLoader(library, self._team, arena, progress).load(program.ops, weights)
+        packed = WeightLoader(library, self._team, arena, progress).load(program, weights)
         lowered = lower(program, packed, MAX_ROWS, arena, fused=fused)
         kernels = kernels_of(lowered.rows)
         library.require(kernels, progress)

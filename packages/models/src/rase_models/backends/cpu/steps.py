@@ -7,17 +7,20 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from rase_models.program import (
+    Activate,
     Activation,
     Add,
     Attention,
     Embed,
     GatedActivation,
+    LayerNorm,
     Linear,
     MoeFfn,
     RmsNorm,
     Rope,
     Rotate,
     SelectOutputs,
+    SoftCap,
 )
 
 
@@ -77,10 +80,13 @@ class PreparedAttention:
 Step = (
     Embed
     | RmsNorm
+    | LayerNorm
     | Linear
     | Rotate
     | Attention
+    | Activate
     | GatedActivation
+    | SoftCap
     | Add
     | MoeFfn
     | SelectOutputs
@@ -93,10 +99,13 @@ Step = (
 _READ_FIELDS: Mapping[type, tuple[str, ...]] = {
     Embed: (),
     RmsNorm: ("x",),
+    LayerNorm: ("x",),
     Linear: ("x",),
     Rotate: ("x",),
     Attention: ("q", "k", "v"),
+    Activate: ("x",),
     GatedActivation: ("gate", "up"),
+    SoftCap: ("x",),
     Add: ("x", "y"),
     MoeFfn: ("x",),
     SelectOutputs: ("x",),
@@ -115,4 +124,4 @@ def reads(step: Step) -> tuple[str, ...]:
 
 def written(step: Step) -> str:
     """Return the buffer that a step writes."""
-    return step.x if isinstance(step, Rotate) else step.out
+    return step.x if isinstance(step, Rotate | SoftCap) else step.out

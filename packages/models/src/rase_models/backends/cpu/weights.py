@@ -1,10 +1,11 @@
 """The weights of a model in memory: matrices packed for the kernels, vectors as float32."""
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
+from rase_core.errors import BackendFailure
 from rase_core.progress import Progress
 
 from rase_models.backends.cpu import abi
@@ -17,7 +18,17 @@ from rase_models.backends.cpu.packing import WeightFormat, packed_format
 from rase_models.backends.cpu.team import Team
 from rase_models.gguf import Weight
 from rase_models.gguf.quants import dequantize
-from rase_models.program import Embed, Linear, MoeFfn, Op, RmsNorm
+from rase_models.program import (
+    Attention,
+    Embed,
+    LayerNorm,
+    Linear,
+    MoeFfn,
+    Op,
+    Program,
+    RmsNorm,
+    TensorSlice,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,9 +55,7 @@ class Weights:
     vectors: Mapping[str, NDArray[np.float32]]
 
     def can_be_gated(self, gate: str, up: str) -> bool:
-        """Say whether one kernel can multiply by both matrices and activate: of one type, in pairs of
-        groups.
-        """
+        """Say whether one kernel can multiply by both matrices, in pairs of groups, and activate."""
         first, second = self.matrices[gate], self.matrices[up]
         return first.form is second.form and first.rows % (2 * GROUP_ROWS) == 0
 
@@ -64,8 +73,35 @@ def matrix_names(ops: Iterable[Op]) -> frozenset[str]:
 
 def vector_names(ops: Iterable[Op]) -> frozenset[str]:
     """Return the tensors that ops use as vectors."""
-    norms = {op.weight for op in ops if isinstance(op, RmsNorm)}
-    return frozenset(norms | {op.bias for op in ops if isinstance(op, Linear) and op.bias is not None})
+    names: set[str | None] = set()
+    for op in ops:
+        if isinstance(op, RmsNorm | LayerNorm):
+            names.add(op.weight)
+        if isinstance(op, Linear | LayerNorm):
+            names.add(op.bias)
+        if isinstance(op, Attention):
+            names.add(op.sinks)
+    return frozenset(name for name in names if name is not None)
+
+
+def slice_matrix(matrix: Matrix, part: TensorSlice) -> Matrix:
+    """Return some rows of a packed matrix, or of the matrix of each expert, in place.
+
+    Raises:
+        BackendFailure: the rows do not begin where a group of rows does.
+    """
+    if part.first % GROUP_ROWS != 0:
+        raise BackendFailure(
+            f"the CPU backend cannot take {part.tensor} apart at row {part.first}",
+            f"it needs multiples of {GROUP_ROWS}",
+        )
+    offset = matrix.form.packed_nbytes(part.first, matrix.columns)
+    return replace(matrix, address=matrix.address + offset, rows=part.last - part.first)
+
+
+def _whole(names: frozenset[str], slices: Mapping[str, TensorSlice]) -> frozenset[str]:
+    """Return the tensors that names, perhaps of slices, belong to."""
+    return frozenset(slices[name].tensor if name in slices else name for name in names)
 
 
 class WeightLoader:
@@ -77,9 +113,11 @@ class WeightLoader:
         self._library, self._team, self._arena, self._progress = library, team, arena, progress
         self._scratch = Arena(1 << 12)
 
-    def load(self, ops: tuple[Op, ...], weights: Iterator[Weight]) -> Weights:
+    def load(self, program: Program, weights: Iterator[Weight]) -> Weights:
         """Read the iterator to its end and keep what the ops need."""
-        matrices, vectors = matrix_names(ops), vector_names(ops)
+        slices = program.slices
+        matrices = _whole(matrix_names(program.ops), slices)
+        vectors = _whole(vector_names(program.ops), slices)
         packed: dict[str, Matrix] = {}
         kept: dict[str, NDArray[np.float32]] = {}
         for weight in weights:
@@ -88,6 +126,11 @@ class WeightLoader:
                 packed[name] = self._pack(weight)
             if name in vectors:
                 kept[name] = self._keep(weight)
+        for name, part in slices.items():
+            if part.tensor in packed:
+                packed[name] = slice_matrix(packed[part.tensor], part)
+            if part.tensor in kept:
+                kept[name] = kept[part.tensor][part.first :]
         return Weights(packed, kept)
 
     def _keep(self, weight: Weight) -> NDArray[np.float32]:

@@ -11,11 +11,13 @@ from numpy.typing import NDArray
 from rase_models.backends.base import Rows
 from rase_models.backends.reference.cache import LayerCache
 from rase_models.program import (
+    Activate,
     Activation,
     Add,
     Attention,
     Embed,
     GatedActivation,
+    LayerNorm,
     Linear,
     MoeFfn,
     Op,
@@ -24,6 +26,7 @@ from rase_models.program import (
     RopePairing,
     Rotate,
     SelectOutputs,
+    SoftCap,
 )
 
 Floats = NDArray[np.float32]
@@ -40,15 +43,32 @@ class Run:
 
 
 def embed(op: Embed, run: Run) -> None:
-    run.buffers[op.out] = run.weights[op.weight][run.rows.tokens] * op.scale
+    rows = run.rows.positions if op.by_position else run.rows.tokens
+    run.buffers[op.out] = run.weights[op.weight][rows] * op.scale
 
 
 def rms_norm(op: RmsNorm, run: Run) -> None:
     x = run.buffers[op.x]
     parts = _parts(x, op.heads)
     mean_square = np.mean(np.square(parts), axis=-1, keepdims=True)
-    normed = parts / np.sqrt(mean_square + op.eps) * run.weights[op.weight]
+    normed = parts / np.sqrt(mean_square + op.eps) * _of_parts(op, run, op.weight)
     run.buffers[op.out] = normed.reshape(x.shape)
+
+
+def layer_norm(op: LayerNorm, run: Run) -> None:
+    x = run.buffers[op.x]
+    parts = _parts(x, op.heads)
+    parts = parts - np.mean(parts, axis=-1, keepdims=True)
+    variance = np.mean(np.square(parts), axis=-1, keepdims=True)
+    normed = parts / np.sqrt(variance + op.eps) * _of_parts(op, run, op.weight)
+    if op.bias is not None:
+        normed += _of_parts(op, run, op.bias)
+    run.buffers[op.out] = normed.reshape(x.shape)
+
+
+def _of_parts(op: RmsNorm | LayerNorm, run: Run, name: str) -> Floats:
+    """Return a norm's vector for its parts, float32 [1 or parts, width of a part]."""
+    return run.weights[name].reshape(1 if op.shared else op.heads, -1)
 
 
 def _parts(x: Floats, parts: int) -> Floats:
@@ -68,11 +88,18 @@ def rotate(op: Rotate, run: Run) -> None:
     heads = _parts(x, op.heads).copy()
     first, second = _pairs(op.rope)
     angles = run.rows.positions[:, None, None] * np.array(op.rope.frequencies)  # float64 [rows, 1, pairs]
-    cosine = (np.cos(angles) * op.rope.magnitude).astype(np.float32)
-    sine = (np.sin(angles) * op.rope.magnitude).astype(np.float32)
+    magnitude = _magnitude(op.rope, run.rows.positions)[:, None, None]
+    cosine = (np.cos(angles) * magnitude).astype(np.float32)
+    sine = (np.sin(angles) * magnitude).astype(np.float32)
     a, b = heads[..., first], heads[..., second]
     heads[..., first], heads[..., second] = a * cosine - b * sine, a * sine + b * cosine
     run.buffers[op.x] = heads.reshape(x.shape)
+
+
+def _magnitude(rope: Rope, positions: NDArray[np.int32]) -> NDArray[np.float64]:
+    """Return what heads are multiplied by at positions."""
+    steps = np.log1p(positions // rope.growth_length)
+    return np.asarray(rope.magnitude * (1 + rope.growth * steps), np.float64)
 
 
 def _pairs(rope: Rope) -> tuple[slice, slice]:
@@ -92,20 +119,50 @@ def attention(op: Attention, run: Run) -> None:
         table, positions = rows.block_tables[sequence], rows.positions[own]
         cache.write(table, positions, run.buffers[op.k][own], run.buffers[op.v][own])
         keys, values = cache.read(table, int(positions[-1]) + 1)
-        out[own] = _attend(op, q[own], positions, keys, values)
+        sinks = None if op.sinks is None else run.weights[op.sinks]
+        out[own] = _attend(op, q[own], positions, keys, values, sinks)
     run.buffers[op.out] = out.reshape(len(q), -1)
 
 
-def _attend(op: Attention, q: Floats, positions: NDArray[np.int32], keys: Floats, values: Floats) -> Floats:
+def _attend(
+    op: Attention,
+    q: Floats,
+    positions: NDArray[np.int32],
+    keys: Floats,
+    values: Floats,
+    sinks: Floats | None,
+) -> Floats:
     """Return float32 [rows, head_count, value_length] for the rows of one sequence."""
     group = op.head_count // op.head_count_kv
     keys, values = np.repeat(keys, group, axis=1), np.repeat(values, group, axis=1)
     scores = np.einsum("rhd,phd->hrp", q, keys, optimize=True) * op.scale
+    if op.soft_cap is not None:
+        scores = _soft_capped(scores, op.soft_cap)
     distance = positions[:, None] - np.arange(len(keys))
     visible = (distance >= 0) & (distance < (op.window or len(keys)))
-    weights = softmax(np.where(visible, scores, -np.inf))
+    weights = _attention_weights(np.where(visible, scores, -np.inf), sinks)
     out: Floats = np.einsum("hrp,phd->rhd", weights, values, optimize=True)
     return out
+
+
+def _attention_weights(scores: Floats, sinks: Floats | None) -> Floats:
+    """Return the softmax of [heads, rows, positions], with one more score a head that gets no weight."""
+    if sinks is None:
+        return softmax(scores)
+    extra = np.broadcast_to(sinks.reshape(-1, 1, 1), (*scores.shape[:2], 1))
+    return softmax(np.concatenate([scores, extra], axis=-1))[..., :-1]
+
+
+def _soft_capped(x: Floats, cap: float) -> Floats:
+    return np.asarray(cap * np.tanh(x / cap), np.float32)
+
+
+def soft_cap(op: SoftCap, run: Run) -> None:
+    run.buffers[op.x] = _soft_capped(run.buffers[op.x], op.cap)
+
+
+def activate(op: Activate, run: Run) -> None:
+    run.buffers[op.out] = ACTIVATIONS[op.activation](run.buffers[op.x])
 
 
 def gated_activation(op: GatedActivation, run: Run) -> None:
@@ -177,15 +234,18 @@ ACTIVATIONS: Mapping[Activation, Callable[[Floats], Floats]] = MappingProxyType(
 
 _OPS: Mapping[type[Op], Callable[..., None]] = MappingProxyType(
     {
+        Activate: activate,
         Add: add,
         Attention: attention,
         Embed: embed,
         GatedActivation: gated_activation,
+        LayerNorm: layer_norm,
         Linear: linear,
         MoeFfn: moe_ffn,
         RmsNorm: rms_norm,
         Rotate: rotate,
         SelectOutputs: select_outputs,
+        SoftCap: soft_cap,
     }
 )
 

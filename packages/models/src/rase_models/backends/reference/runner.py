@@ -11,7 +11,7 @@ from rase_models.backends.reference.cache import layer_caches
 from rase_models.backends.reference.ops import Run, execute
 from rase_models.gguf import Weight
 from rase_models.gguf.quants import dequantize
-from rase_models.program import Program
+from rase_models.program import Program, TensorSlice
 
 Floats = NDArray[np.float32]
 
@@ -72,4 +72,11 @@ class ReferenceBackend:
         for weight in weights:
             if weight.info.name in program.tensors:
                 kept[weight.info.name] = dequantize(weight.info.type, weight.data, weight.info.shape)
+        for name, part in program.slices.items():
+            if part.tensor in kept:
+                kept[name] = _sliced(kept[part.tensor], part)
         return ReferenceRunner(program, kept)
+
+
+def _sliced(values: Floats, part: TensorSlice) -> Floats:
+    return values[..., part.first : part.last, :] if values.ndim > 1 else values[part.first : part.last]

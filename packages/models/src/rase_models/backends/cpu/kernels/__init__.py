@@ -5,6 +5,7 @@ from collections.abc import Mapping
 _HERE = "rase_models.backends.cpu.kernels"
 
 BUILDERS: Mapping[str, str] = {
+    "activate": f"{_HERE}.activation:activate",
     "add_rows": f"{_HERE}.addition:add_rows",
     "attend": f"{_HERE}.attention:attend",
     "choose_experts": f"{_HERE}.routes:choose_experts",
@@ -18,6 +19,7 @@ BUILDERS: Mapping[str, str] = {
     "gated_linear": f"{_HERE}.gated_linear:gated_linear",
     "gather_experts": f"{_HERE}.experts:gather_experts",
     "group_rows": f"{_HERE}.routes:group_rows",
+    "layer_norm": f"{_HERE}.layer_norm:layer_norm",
     "linear": f"{_HERE}.linear:linear",
     "merge_spans": f"{_HERE}.attention:merge_spans",
     "pauses": f"{_HERE}.interpreter:pauses",
@@ -26,9 +28,8 @@ BUILDERS: Mapping[str, str] = {
     "rms_norm": f"{_HERE}.norm:rms_norm",
     "rotate": f"{_HERE}.rope:rotate",
     "run": f"{_HERE}.interpreter:run",
+    "soft_cap": f"{_HERE}.soft_cap:soft_cap",
     "store_kv": f"{_HERE}.kv_cache:store_kv",
     "worker": f"{_HERE}.interpreter:worker",
 }
-"""Names of kernels -> `module:function`; the function takes the key's parameters and returns the Python
-source.
-"""
+"""Names of kernels -> `module:function`, which takes the key's parameters and returns Python source."""

@@ -18,6 +18,8 @@ from rase_models.backends.cpu.abi import (
     PARTIALS,
     Q_STRIDE,
     SCALE,
+    SINKS,
+    SOFT_CAP,
     TILES,
     VALUE_LENGTH,
     WINDOW,
@@ -34,6 +36,7 @@ from rase_models.backends.cpu.kernels.query_tiles import (
     QUERIES,
 )
 from rase_models.backends.cpu.kernels.rows import position_of, scratch
+from rase_models.backends.cpu.kernels.soft_cap import cap_values
 from rase_models.backends.cpu.shapes import (
     ADDRESSES_NBYTES,
     MIXED_OFFSET,
@@ -136,9 +139,7 @@ def _mix_block(weights: int, values: int, width: int, count: int, sums: int, que
 
 @compiled
 def _soften(scores: int, start: int, end: int, low: int, high: int, result: int) -> None:
-    """Turn scores of the positions from start to end into weights, zero outside low..high; note largest and
-    sum.
-    """
+    """Turn scores from start to end into weights, zero outside low..high; note largest and sum."""
     nothing = f32(_NOTHING)
     largest = splat(nothing)
     for position in range(start, end, 16):
@@ -172,6 +173,10 @@ def _attend_to_span(
         keys = keys_of(block_address(op, context, sequence, origin + at), op, kv_head)
         _score_block(addresses, keys, length, memory + 4 * at, queries, scale)
     for i in range(queries):
+        if load_f32(op + SOFT_CAP) != f32(0.0):
+            cap_values(
+                memory + SCORE_STRIDE * i + 4 * start, ((last + 64) & ~63) - start, load_f32(op + SOFT_CAP)
+            )
         position = position_of(context, _row_of_query(tile, op, i)) - origin
         low = _first_seen(op, position + origin) - origin
         _soften(memory + SCORE_STRIDE * i, start, (last + 64) & ~63, low, position + 1, result + 4 * i)
@@ -202,12 +207,23 @@ def _merge(state: int, result: int, queries: int, width: int) -> None:
 
 
 @compiled
+def _share(op: int, head: int, largest: float, total: float) -> Any:
+    """Return what mixed values are multiplied by in the end: 1 / total, with the head's sink in the total."""
+    if load_i64(op + SINKS) == 0:
+        return f32(1.0) / total
+    sink = load_f32(load_i64(op + SINKS) + 4 * head)
+    most = max(largest, sink)
+    keep = exp_f32(largest - most)
+    return keep / fma_f32(total, keep, exp_f32(sink - most))
+
+
+@compiled
 def _write(thread: int, op: int, context: int, tile: int, kv_head: int, state: int) -> None:
     """Divide the mixed values by the sums of the weights, and write them."""
     width = load_i64(op + VALUE_LENGTH)
     for i in range(load_i64(tile + QUERIES)):
         row, head = _row_of_query(tile, op, i), _head_of_query(tile, op, kv_head, i)
-        inverse = splat(f32(1.0) / load_f32(state + SUMS_OFFSET + 4 * i))
+        inverse = splat(_share(op, head, load_f32(state + 4 * i), load_f32(state + SUMS_OFFSET + 4 * i)))
         mixed = state + MIXED_OFFSET + 4 * width * i
         for at in range(0, 4 * width, 64):
             store_f32x16(mixed + at, multiply(load_f32x16(mixed + at), inverse))

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from rase_models.backends.cpu.abi import SCALE, TOKENS, K, N, W
+from rase_models.backends.cpu.abi import POSITIONS, SCALE, TOKENS, K, N, W
 from rase_models.backends.cpu.kernels.claims import share
 from rase_models.backends.cpu.kernels.forms import form_named
 from rase_models.backends.cpu.kernels.outputs import write_values
@@ -21,19 +21,20 @@ from rase_models.backends.cpu.simd import (
 )
 
 
-def embed(format_name: str) -> Any:
-    """Build the kernel that looks rows of W up, K wide, and scales them."""
+def embed(format_name: str, by_position: int = 0) -> Any:
+    """Build the kernel that looks rows of W up, K wide, by token or position, and scales them."""
     form = form_named(format_name)
     unpack, columns = row(form), form.columns
+    indices = POSITIONS if by_position else TOKENS
 
     @compiled
     def look_up(thread: int, op: int, context: int, row: int) -> None:
-        token = int(load_i32(load_i64(context + TOKENS) + 4 * row))
+        index = int(load_i32(load_i64(context + indices) + 4 * row))
         values, width = scratch(thread, context), load_i64(op + K)
         store_f32x16(
             values + 4 * ((width - 1) & ~15), splat(f32(0.0))
         )  # the padding of a last, partial vector
-        unpack(load_i64(op + W), token, width // columns, values)
+        unpack(load_i64(op + W), index, width // columns, values)
         scale = splat(load_f32(op + SCALE))
         for offset in range(0, 4 * width, 64):
             store_f32x16(values + offset, multiply(load_f32x16(values + offset), scale))

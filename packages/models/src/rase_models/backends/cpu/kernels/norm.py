@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from rase_models.backends.cpu.abi import ACCUMULATE, EPSILON, FLAGS, HEADS, K, W
+from rase_models.backends.cpu.abi import ACCUMULATE, EPSILON, FLAGS, HEADS, W_STRIDE, K, W
 from rase_models.backends.cpu.kernels.claims import share
 from rase_models.backends.cpu.kernels.outputs import write_values
 from rase_models.backends.cpu.kernels.rows import input_row, is_replicated, output_row, row_count, scratch
@@ -60,7 +60,8 @@ def _norm_unit(thread: int, op: int, context: int, unit: int) -> None:
     part = unit - row * parts
     normed = scratch(thread, context)
     x = input_row(op, context, row) + 4 * width * part
-    norm_to(x, load_i64(op + W), normed, width, load_f32(op + EPSILON))
+    weight = load_i64(op + W) + part * load_i64(op + W_STRIDE)
+    norm_to(x, weight, normed, width, load_f32(op + EPSILON))
     if load_i64(op + FLAGS) & ACCUMULATE:
         _add_to(output_row(op, context, row), normed, width)
     else:
@@ -74,7 +75,8 @@ def _add_to(target: int, values: int, width: int) -> None:
 
 
 @compiled
-def _part_count(op: int, context: int) -> int:
+def part_count(op: int, context: int) -> int:
+    """Return how many parts of rows there are to norm."""
     return int(row_count(op, context) * load_i64(op + HEADS))
 
 
@@ -83,7 +85,7 @@ def rms_norm() -> Any:
 
     One row whose records are private is normed by every thread for itself: that costs less than waiting.
     """
-    shared = compiled(share(_part_count, _norm_unit, 4))
+    shared = compiled(share(part_count, _norm_unit, 4))
 
     def kernel(thread: int, threads: int, op: int, context: int) -> None:
         if is_replicated(op, context):

@@ -9,38 +9,46 @@ from rase_models.backends.cpu.lowering.experts import emit_moe_ffn
 from rase_models.backends.cpu.lowering.lowering import Lowered, Lowering
 from rase_models.backends.cpu.lowering.matrices import emit_add_linear, emit_gated_linear, emit_linear
 from rase_models.backends.cpu.lowering.rows import (
+    emit_activate,
     emit_add,
     emit_embed,
     emit_gated_activation,
+    emit_layer_norm,
     emit_norm_add,
     emit_rms_norm,
     emit_select,
+    emit_soft_cap,
 )
 from rase_models.backends.cpu.op_table import place_waits
 from rase_models.backends.cpu.steps import AddLinear, GatedLinear, NormAdd, PreparedAttention, Step
 from rase_models.backends.cpu.weights import Weights
 from rase_models.program import (
+    Activate,
     Add,
     Attention,
     Embed,
     GatedActivation,
+    LayerNorm,
     Linear,
     MoeFfn,
     Program,
     RmsNorm,
     Rotate,
     SelectOutputs,
+    SoftCap,
 )
 
 __all__ = ["Lowered", "lower"]
 
 EMITTERS: Mapping[type, Callable[..., None]] = {
+    Activate: emit_activate,
     Add: emit_add,
     AddLinear: emit_add_linear,
     Attention: emit_attention,
     Embed: emit_embed,
     GatedActivation: emit_gated_activation,
     GatedLinear: emit_gated_linear,
+    LayerNorm: emit_layer_norm,
     Linear: emit_linear,
     MoeFfn: emit_moe_ffn,
     NormAdd: emit_norm_add,
@@ -48,6 +56,7 @@ EMITTERS: Mapping[type, Callable[..., None]] = {
     RmsNorm: emit_rms_norm,
     Rotate: emit_rotate,
     SelectOutputs: emit_select,
+    SoftCap: emit_soft_cap,
 }
 """What makes rows of each kind of step."""
 

@@ -73,6 +73,8 @@ def _attend(low: Lowering, step: Attention) -> None:
     low.lowered.value_length = max(low.lowered.value_length, step.value_length)
     table, words = _tile_table(low, step), _cache_words(low, step)
     words |= {abi.TILES: table, abi.WINDOW: step.window or 0, abi.SCALE: step.scale}
+    words |= {abi.SOFT_CAP: step.soft_cap or 0.0}
+    words |= {abi.SINKS: 0 if step.sinks is None else low.vector(step.sinks)}
     words |= low.floats_in(step.q, abi.Q, abi.Q_STRIDE)
     reads: list[Resource] = [("floats", step.q), ("cache", step.layer), ("tiles", table)]
     whole_records = step.value_length % 32 == 0

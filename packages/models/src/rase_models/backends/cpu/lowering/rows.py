@@ -8,7 +8,16 @@ from rase_models.backends.cpu.kernel_key import KernelKey
 from rase_models.backends.cpu.lowering.lowering import Lowering, Words
 from rase_models.backends.cpu.op_table import Resource
 from rase_models.backends.cpu.steps import NormAdd
-from rase_models.program import Add, Embed, GatedActivation, RmsNorm, SelectOutputs
+from rase_models.program import (
+    Activate,
+    Add,
+    Embed,
+    GatedActivation,
+    LayerNorm,
+    RmsNorm,
+    SelectOutputs,
+    SoftCap,
+)
 
 
 def emit_embed(low: Lowering, step: Embed) -> None:
@@ -16,7 +25,8 @@ def emit_embed(low: Lowering, step: Embed) -> None:
     words, writes, flags = low.values_out(step.out)
     words |= {abi.W: matrix.address, abi.K: matrix.columns, abi.SCALE: step.scale}
     low.need_scratch(4 * padded(matrix.columns))
-    low.emit(KernelKey("embed", (matrix.form.name,)), words, [], writes, flags)
+    parameters = (matrix.form.name, int(step.by_position))
+    low.emit(KernelKey("embed", parameters), words, [], writes, flags)
 
 
 def _norm_words(low: Lowering, x: str, weight: str, eps: float, heads: int) -> Words:
@@ -31,23 +41,28 @@ def _norm_words(low: Lowering, x: str, weight: str, eps: float, heads: int) -> W
 
 
 def emit_rms_norm(low: Lowering, step: RmsNorm) -> None:
-    words = _norm_words(low, step.x, step.weight, step.eps, step.heads)
+    _emit_norm(low, step, KernelKey("rms_norm"), {})
+
+
+def emit_layer_norm(low: Lowering, step: LayerNorm) -> None:
+    _emit_norm(low, step, KernelKey("layer_norm"), {abi.BIAS: low.vector(step.bias) if step.bias else 0})
+
+
+def _emit_norm(low: Lowering, step: RmsNorm | LayerNorm, kernel: KernelKey, more: Words) -> None:
+    words = _norm_words(low, step.x, step.weight, step.eps, step.heads) | more
+    if not step.shared:
+        words[abi.W_STRIDE] = 4 * (low.buffers.width(step.x) // step.heads)
     in_parts = step.heads > 1
     if in_parts and (low.buffers.width(step.x) // step.heads) % 32 != 0:
         outputs, flags = low.floats_out(step.out)
         outputs[abi.N] = low.buffers.width(step.out)
-        low.emit(
-            KernelKey("rms_norm"),
-            words | outputs,
-            [("floats", step.x)],
-            [("floats", step.out)],
-            flags | abi.WRITE_FLOATS,
-        )
+        writes: list[Resource] = [("floats", step.out)]
+        low.emit(kernel, words | outputs, [("floats", step.x)], writes, flags | abi.WRITE_FLOATS)
         low.quantise_if_wanted(step.out)
         return
     source = None if in_parts else step.x
     outputs, writes, flags = low.values_out(step.out, source=source)
-    low.emit(KernelKey("rms_norm"), words | outputs, [("floats", step.x)], writes, flags)
+    low.emit(kernel, words | outputs, [("floats", step.x)], writes, flags)
 
 
 def emit_norm_add(low: Lowering, step: NormAdd) -> None:
@@ -56,6 +71,20 @@ def emit_norm_add(low: Lowering, step: NormAdd) -> None:
     reads: list[Resource] = [("floats", step.x), ("floats", step.out)]
     low.emit(KernelKey("rms_norm"), words | outputs, reads, [("floats", step.out)], flags | abi.ACCUMULATE)
     low.quantise_if_wanted(step.out)
+
+
+def emit_activate(low: Lowering, step: Activate) -> None:
+    outputs, writes, flags = low.values_out(step.out)
+    words = low.floats_in(step.x) | outputs
+    low.emit(KernelKey("activate", (step.activation.value,)), words, [("floats", step.x)], writes, flags)
+
+
+def emit_soft_cap(low: Lowering, step: SoftCap) -> None:
+    outputs, flags = low.floats_out(step.x)
+    words = outputs | {abi.N: low.buffers.width(step.x), abi.SOFT_CAP: step.cap}
+    floats: list[Resource] = [("floats", step.x)]
+    low.emit(KernelKey("soft_cap"), words, floats, floats, flags)
+    low.quantise_if_wanted(step.x)
 
 
 def emit_gated_activation(low: Lowering, step: GatedActivation) -> None:

@@ -1,0 +1,64 @@
+"""Attention of one layer, up to what its heads make of the values."""
+
+import math
+
+from rase_models.architectures.builder import ProgramBuilder
+from rase_models.architectures.differences import Differences, HeadNorms
+from rase_models.program import Attention, KvLayer, Rotate
+
+
+def attend(b: ProgramBuilder, differences: Differences, layer: int, x: str) -> str:
+    """Emit queries, keys, values and the attention between them; returns the buffer of all heads."""
+    sizes, positions = b.sizes, differences.positions[layer]
+    heads, heads_kv = sizes.head_counts[layer], sizes.head_counts_kv[layer]
+    q, k, v = _project(b, layer, x)
+    _prepare(b, differences, layer, "q", q, heads)
+    _prepare(b, differences, layer, "k", k, heads_kv)
+    cache = b.kv_layer(KvLayer(heads_kv, sizes.key_length, sizes.value_length, positions.window))
+    out = b.buffer("attended", heads * sizes.value_length)
+    op = Attention(
+        out,
+        q,
+        k,
+        v,
+        cache,
+        heads,
+        heads_kv,
+        sizes.key_length,
+        sizes.value_length,
+        scale=sizes.attention_scale or differences.attention_scale or 1 / math.sqrt(sizes.key_length),
+        window=positions.window,
+        soft_cap=differences.attention_cap or None,
+    )
+    b.emit(op)
+    return out
+
+
+def _project(b: ProgramBuilder, layer: int, x: str) -> tuple[str, ...]:
+    """Emit queries, keys and values, from one matrix or three."""
+    sizes, prefix = b.sizes, f"blk.{layer}.attn_"
+    heads_kv = sizes.head_counts_kv[layer]
+    widths = (
+        ("q", sizes.head_counts[layer] * sizes.key_length),
+        ("k", heads_kv * sizes.key_length),
+        ("v", heads_kv * sizes.value_length),
+    )
+    if f"{prefix}qkv.weight" in b.tensors:
+        return b.split_linear(widths, x, f"{prefix}qkv")
+    return tuple(b.linear(kind, x, f"{prefix}{kind}", width) for kind, width in widths)
+
+
+def _prepare(b: ProgramBuilder, differences: Differences, layer: int, kind: str, x: str, heads: int) -> None:
+    """Normalise the heads of queries or keys if the file says so, and turn them."""
+    positions, norms = differences.positions[layer], differences.head_norms
+    rope = positions.query_rope or positions.rope if kind == "q" else positions.rope
+    name = f"attn_{kind}_norm"
+    normed = name in differences.required or f"blk.{layer}.{name}.weight" in b.tensors
+    if rope is not None and norms is HeadNorms.AFTER_ROPE:
+        b.emit(Rotate(x, heads, rope))
+    if normed:
+        parts = 1 if norms is HeadNorms.TOGETHER else heads
+        shared = norms is not HeadNorms.OWN
+        b.norm(x, x, f"blk.{layer}.{name}", parts, kind=differences.norm, shared=shared)
+    if rope is not None and norms is not HeadNorms.AFTER_ROPE:
+        b.emit(Rotate(x, heads, rope))

@@ -1,0 +1,88 @@
+"""How one architecture's decoder differs from llama's."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import Enum, auto
+
+from rase_models.architectures.builder import Norm
+from rase_models.program import Activation, Rope
+
+
+@dataclass(frozen=True, slots=True)
+class LayerPositions:
+    """How the attention of one layer treats positions; without a rope, heads do not turn.
+
+    Queries turn like keys unless they have a rope of their own.
+    """
+
+    rope: Rope | None
+    window: int | None = None
+    query_rope: Rope | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Norms:
+    """The norms before and after a part, without `blk.N.` and `.weight`.
+
+    The one before is required, the one after counts when present; None where there never is one.
+    """
+
+    before: str | None
+    after: str | None
+
+
+class HeadNorms(Enum):
+    """What the norms of queries and keys work on."""
+
+    EACH = auto()
+    """Each head, with one weight for all."""
+    OWN = auto()
+    """Each head, with a weight of its own."""
+    TOGETHER = auto()
+    """All heads as one."""
+    AFTER_ROPE = auto()
+    """Each head, after it was turned, with one weight for all."""
+
+
+class FeedForward(Enum):
+    """The matrices of a dense feed-forward network."""
+
+    GATED = auto()
+    """`ffn_gate`, `ffn_up` and `ffn_down`."""
+    MERGED = auto()
+    """`ffn_up`, of which the first half of the rows is the gate, and `ffn_down`."""
+    PLAIN = auto()
+    """`ffn_up` and `ffn_down`, with the activation between them."""
+
+
+@dataclass(frozen=True, slots=True)
+class Differences:
+    """How an architecture differs from llama.
+
+    Attributes:
+        positions: for each layer.
+        learned_positions: whether `position_embd` is added to the embedding.
+        required: tensors of every layer that others leave out, without `blk.N.` and `.weight`.
+        feed_forward_scaled: whether the scalars of the feed-forward matrices count.
+        parallel: whether the feed-forward network reads what attention reads.
+        residual_scale: what attention and feed-forward network are multiplied by.
+        attention_cap, logit_cap: soft caps, 0 for none.
+    """
+
+    positions: Sequence[LayerPositions]
+    activation: Activation = Activation.SILU
+    norm: Norm = Norm.RMS
+    attention_norms: Norms = Norms("attn_norm", "post_attention_norm")
+    head_norms: HeadNorms = HeadNorms.EACH
+    feed_forward_norms: Norms = Norms("ffn_norm", "post_ffw_norm")
+    feed_forward: FeedForward = FeedForward.GATED
+    feed_forward_scaled: bool = False
+    required: tuple[str, ...] = ()
+    parallel: bool = False
+    learned_positions: bool = False
+    embedding_scale: float = 1.0
+    residual_scale: float = 1.0
+    logit_scale: float = 1.0
+    attention_scale: float | None = None
+    attention_cap: float = 0.0
+    logit_cap: float = 0.0

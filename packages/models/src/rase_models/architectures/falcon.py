@@ -1,0 +1,21 @@
+"""falcon: Falcon, whose parts work side by side; the 40B's attention has a norm of its own."""
+
+from rase_models.architectures.block import build_decoder
+from rase_models.architectures.builder import Norm, ProgramBuilder
+from rase_models.architectures.differences import Differences, FeedForward
+from rase_models.architectures.positions import same_positions
+from rase_models.program import Activation, Program, RopePairing
+
+
+def build(b: ProgramBuilder) -> Program:
+    """Build falcon."""
+    return build_decoder(
+        b,
+        Differences(
+            same_positions(b, RopePairing.HALVES),
+            norm=Norm.LAYER,
+            parallel=True,
+            feed_forward=FeedForward.PLAIN,
+            activation=Activation.GELU_TANH,
+        ),
+    )

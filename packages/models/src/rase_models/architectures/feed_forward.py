@@ -1,0 +1,43 @@
+"""The feed-forward network of one layer."""
+
+from rase_models.architectures.builder import ProgramBuilder
+from rase_models.architectures.differences import Differences, FeedForward
+from rase_models.architectures.experts import experts, has_experts
+from rase_models.program import Activate, GatedActivation
+
+
+def feed_forward(b: ProgramBuilder, differences: Differences, layer: int, x: str) -> str:
+    """Emit the network, of experts where the layer has them."""
+    if has_experts(b, layer):
+        return experts(b, differences, layer, x)
+    scaled, prefix = differences.feed_forward_scaled, f"blk.{layer}.ffn_"
+    hidden = _hidden(b, differences, layer, x)
+    return b.linear(
+        "update",
+        hidden,
+        f"{prefix}down",
+        b.sizes.embedding_length,
+        scaled=scaled,
+        scaled_bias=scaled,
+        factor=differences.residual_scale,
+    )
+
+
+def _hidden(b: ProgramBuilder, differences: Differences, layer: int, x: str) -> str:
+    """Emit everything before the last matrix."""
+    scaled, prefix, width = (
+        differences.feed_forward_scaled,
+        f"blk.{layer}.ffn_",
+        b.sizes.feed_forward_lengths[layer],
+    )
+    if differences.feed_forward is FeedForward.PLAIN:
+        up = b.linear("up", x, f"{prefix}up", width, scaled=scaled, scaled_bias=scaled)
+        b.emit(Activate(up, up, differences.activation))
+        return up
+    if differences.feed_forward is FeedForward.MERGED:
+        gate, up = b.split_linear((("gate", width), ("up", width)), x, f"{prefix}up", scaled=scaled)
+    else:
+        gate = b.linear("gate", x, f"{prefix}gate", width, scaled=scaled, scaled_bias=scaled)
+        up = b.linear("up", x, f"{prefix}up", width, scaled=scaled, scaled_bias=scaled)
+    b.emit(GatedActivation(gate, gate, up, differences.activation))
+    return gate

@@ -1,0 +1,36 @@
+"""granite: Granite 3 and 4, whose embedding, parts, scores and logits are scaled."""
+
+from rase_models.architectures.block import build_decoder
+from rase_models.architectures.builder import ProgramBuilder
+from rase_models.architectures.differences import Differences, LayerPositions
+from rase_models.architectures.positions import same_positions
+from rase_models.program import Program, RopePairing
+
+
+def build(b: ProgramBuilder) -> Program:
+    """Build granite."""
+    return build_scaled(
+        b, embedding_scale=1.0, residual_scale=1.0, logit_divisor=b.keys.number("logit_scale")
+    )
+
+
+def build_scaled(
+    b: ProgramBuilder, *, embedding_scale: float, residual_scale: float, logit_divisor: float
+) -> Program:
+    """Build a llama with scales, given those that hold where the file has none."""
+    return build_decoder(
+        b,
+        Differences(
+            _positions(b),
+            embedding_scale=b.keys.number("embedding_scale", embedding_scale),
+            residual_scale=b.keys.number("residual_scale", residual_scale),
+            logit_scale=1 / b.keys.number("logit_scale", logit_divisor),
+        ),
+    )
+
+
+def _positions(b: ProgramBuilder) -> tuple[LayerPositions, ...]:
+    """Read the positions; this is the key by which a file says that there are none."""
+    if not b.keys.boolean("rope.scaling.finetuned", True):
+        return (LayerPositions(None),) * b.sizes.block_count
+    return same_positions(b, RopePairing.ADJACENT)

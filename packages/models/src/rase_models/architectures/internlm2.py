@@ -1,0 +1,12 @@
+"""internlm2: InternLM 2 and 2.5."""
+
+from rase_models.architectures.block import build_decoder
+from rase_models.architectures.builder import ProgramBuilder
+from rase_models.architectures.differences import Differences
+from rase_models.architectures.positions import same_positions
+from rase_models.program import Program, RopePairing
+
+
+def build(b: ProgramBuilder) -> Program:
+    """Build internlm2."""
+    return build_decoder(b, Differences(same_positions(b, RopePairing.ADJACENT)))

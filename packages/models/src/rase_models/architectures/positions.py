@@ -1,0 +1,54 @@
+"""How the layers of a model treat positions: alike, or some with a window and some without."""
+
+from collections.abc import Sequence
+
+from rase_models.architectures.builder import ProgramBuilder
+from rase_models.architectures.differences import LayerPositions
+from rase_models.architectures.rope import plain_rope, read_base, read_dimensions, read_rope
+from rase_models.program import Rope, RopePairing
+
+
+def same_positions(
+    b: ProgramBuilder, pairing: RopePairing, *, base: float = 10000.0, window: int | None = None
+) -> tuple[LayerPositions, ...]:
+    """Read the rotary positions of a model whose layers are all alike; `base` is the default."""
+    return (LayerPositions(model_rope(b, pairing, base=base), window),) * b.sizes.block_count
+
+
+def model_rope(b: ProgramBuilder, pairing: RopePairing, *, base: float = 10000.0) -> Rope:
+    """Read the rotary positions of the layers that see everything; `base` is the default."""
+    sizes = b.sizes
+    return read_rope(
+        b.keys,
+        b.tensors,
+        pairing,
+        head_length=sizes.key_length,
+        context_length=sizes.context_length,
+        used_context=b.used_context,
+        base=base,
+    )
+
+
+def window_rope(b: ProgramBuilder, pairing: RopePairing, base: float) -> Rope:
+    """Read the rotary positions, never scaled, of the layers with a window; `base` is the default."""
+    base = read_base(b.keys, "rope.freq_base_swa", base)
+    return plain_rope(pairing, read_dimensions(b.keys, b.sizes.key_length), base)
+
+
+def some_windowed(
+    b: ProgramBuilder, windowed: LayerPositions, whole: LayerPositions, *, period: int
+) -> tuple[LayerPositions, ...]:
+    """Give every layer its positions; of `period` layers, which is a default, the last sees everything."""
+    return tuple(windowed if flag else whole for flag in _windowed(b, period))
+
+
+def _windowed(b: ProgramBuilder, period: int) -> Sequence[bool]:
+    """Tell for each layer whether it sees only the window: a period, or a bool for each layer."""
+    key, layers = "attention.sliding_window_pattern", b.sizes.block_count
+    if not b.keys.is_array(key):
+        period = b.keys.count(key, period)
+        return [(layer + 1) % period != 0 for layer in range(layers)]
+    flags = b.keys.flags(key)
+    if len(flags) != layers:
+        raise b.keys.error(key, f"{layers} bools", f"{len(flags)} of them")
+    return flags

@@ -1,0 +1,19 @@
+"""seed_oss: Seed-OSS. What it calls the norm after attention comes before the feed-forward network."""
+
+from rase_models.architectures.block import build_decoder
+from rase_models.architectures.builder import ProgramBuilder
+from rase_models.architectures.differences import Differences, Norms
+from rase_models.architectures.positions import same_positions
+from rase_models.program import Program, RopePairing
+
+
+def build(b: ProgramBuilder) -> Program:
+    """Build seed_oss."""
+    return build_decoder(
+        b,
+        Differences(
+            same_positions(b, RopePairing.HALVES),
+            attention_norms=Norms("attn_norm", None),
+            feed_forward_norms=Norms("post_attention_norm", None),
+        ),
+    )

@@ -1,0 +1,35 @@
+"""What whole models of every architecture compute, against an independent engine."""
+
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+from rase_models.architectures import supported_architectures
+from rase_models.gguf import open_gguf
+from rase_models.loading import load_decoder
+
+
+def nmse(got: NDArray[np.floating], want: NDArray[np.floating]) -> float:
+    return float(np.square(got.astype(np.float64) - want).sum() / np.square(want.astype(np.float64)).sum())
+
+
+def test_a_whole_model_computes_what_an_independent_engine_does() -> None:
+    path = Path(__file__).with_name("data") / "llama-Q2_K.gguf"
+    want = np.load(path.with_suffix(".npz"))
+    assert nmse(load_decoder(path, "reference").logits(want["tokens"]), want["exact_logits"]) < 1e-8
+
+
+def test_every_architecture_computes_what_an_independent_engine_does(oracle_path: Path) -> None:
+    paths = [
+        path
+        for path in sorted((oracle_path / "architectures").glob("*.gguf"))
+        if open_gguf(path).architecture in supported_architectures()
+    ]
+    assert paths
+    for path in paths:
+        want = np.load(path.with_suffix(".npz"))
+        decoder = load_decoder(path, "reference")
+        assert nmse(decoder.logits(want["tokens"]), want["logits"]) < 1e-7, path
+        decoder.prefill(want["tokens"])
+        for token, logits in zip(want["greedy"], want["greedy_logits"], strict=True):
+            assert nmse(decoder.decode(int(token)), logits) < 1e-7, path

@@ -1,0 +1,218 @@
+"""Ops that few architectures have, on the CPU, against the reference backend."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+from numpy.typing import NDArray
+from rase_core.errors import BackendFailure
+from rase_models.backends.base import Rows
+from rase_models.backends.cpu.runner import CpuRunner
+from rase_models.backends.reference import ReferenceBackend
+from rase_models.gguf import TensorInfo, Weight
+from rase_models.gguf.types import GgmlType
+from rase_models.program import (
+    Activate,
+    Activation,
+    Attention,
+    Embed,
+    GatedActivation,
+    KvLayer,
+    LayerNorm,
+    Linear,
+    Op,
+    Program,
+    RmsNorm,
+    Rope,
+    RopePairing,
+    Rotate,
+    SelectOutputs,
+    SoftCap,
+    TensorSlice,
+)
+
+Floats = NDArray[np.float32]
+
+few = settings(max_examples=8)
+TOKENS = 40
+
+
+def weight(name: str, values: Floats) -> Weight:
+    """Return a float32 weight as a file would give it."""
+    data = np.ascontiguousarray(values, np.float32)
+    info = TensorInfo(name, GgmlType.F32, data.shape, 0, data.nbytes)
+    return Weight(info, data.reshape(-1).view(np.uint8))
+
+
+def normal(seed: int, *shape: int, scale: float = 1.0) -> Floats:
+    return (np.random.default_rng(seed).normal(size=shape) * scale).astype(np.float32)
+
+
+def rows_of(start: int, count: int) -> Rows:
+    """Return rows of one sequence, all of them outputs."""
+    positions = np.arange(start, start + count, dtype=np.int32)
+    table = np.arange(12, dtype=np.int32)[None, ::-1]
+    every = np.arange(count, dtype=np.int32)
+    return Rows(np.zeros(count, np.int32), positions, positions * 7 % TOKENS, every, table)
+
+
+class Case:
+    """A Program that looks `x` up, executes ops, and gives a buffer as its logits."""
+
+    def __init__(
+        self,
+        width: int,
+        ops: Sequence[Op],
+        buffers: Mapping[str, int],
+        result: str,
+        weights: Mapping[str, Floats],
+        kv_layers: tuple[KvLayer, ...] = (),
+        slices: Mapping[str, TensorSlice] | None = None,
+    ) -> None:
+        widths = {"x": width, **buffers}
+        out = widths[result]
+        self.weights = {"table": normal(1, TOKENS, width), "same": np.eye(out, dtype=np.float32), **weights}
+        last = (SelectOutputs("selected", result), Linear("logits", "selected", "same"))
+        widths |= {"selected": out, "logits": out}
+        every = (Embed("x", "table"), *ops, *last)
+        self.program = Program("test", out, 4096, every, widths, kv_layers, slices or {})
+
+    def stream(self) -> Iterator[Weight]:
+        """Give the weights in order of their names."""
+        for name, values in sorted(self.weights.items()):
+            yield weight(name, values)
+
+    def on_cpu(self, *runs: Rows, threads: int = 2, fused: bool = True) -> Floats:
+        """Return the logits of the last run."""
+        runner = CpuRunner(self.program, self.stream(), threads, fused=fused)
+        try:
+            runner.reserve(16)
+            return [runner.run(rows) for rows in runs][-1]
+        finally:
+            runner.close()
+
+    def check(self, *runs: Rows, tolerance: float = 2e-5) -> None:
+        """Compare with the reference, and the unfused form with the fused one, bit for bit."""
+        fused = self.on_cpu(*runs)
+        np.testing.assert_array_equal(self.on_cpu(*runs, fused=False), fused)
+        np.testing.assert_array_equal(self.on_cpu(*runs, threads=1), fused)
+        reference = ReferenceBackend().load(self.program, self.stream())
+        reference.reserve(16)
+        want = [reference.run(rows) for rows in runs][-1]
+        np.testing.assert_allclose(fused, want, rtol=tolerance, atol=tolerance)
+
+
+@few
+@given(st.integers(2, 150), st.integers(1, 9), st.booleans())
+@example(16, 1, True)
+@example(17, 2, False)
+def test_rows_are_centred_and_normed(width: int, rows: int, biased: bool) -> None:
+    op = LayerNorm("y", "x", "w", "b" if biased else None, 1e-2)
+    Case(width, [op], {"y": width}, "y", {"w": normal(2, width), "b": normal(3, width)}).check(
+        rows_of(0, rows)
+    )
+
+
+@few
+@given(st.sampled_from([LayerNorm, RmsNorm]), st.integers(1, 4), st.sampled_from([16, 32, 80]), st.booleans())
+def test_heads_are_normed_by_one_weight_or_their_own(
+    kind: type[LayerNorm | RmsNorm], heads: int, length: int, shared: bool
+) -> None:
+    weights = {"w": normal(2, *((length,) if shared else (heads, length)))}
+    bias = {"bias": None} if kind is LayerNorm else {}
+    op = kind(out="x", x="x", weight="w", eps=1e-5, heads=heads, shared=shared, **bias)
+    Case(heads * length, [op], {}, "x", weights).check(rows_of(0, 3))
+
+
+@few
+@given(st.sampled_from(list(Activation)), st.sampled_from([5, 32, 96]), st.integers(1, 9))
+def test_values_are_activated_without_a_gate(activation: Activation, width: int, rows: int) -> None:
+    ops = [Activate("x", "x", activation), Linear("y", "x", "w")]
+    Case(width, ops, {"y": 24}, "y", {"w": normal(2, 24, width)}).check(rows_of(0, rows), tolerance=1e-4)
+
+
+@few
+@given(st.integers(1, 70), st.integers(1, 9), st.floats(0.25, 50, width=32))
+def test_values_are_capped_softly(width: int, rows: int, cap: float) -> None:
+    Case(width, [SoftCap("x", cap)], {}, "x", {}).check(rows_of(0, rows), tolerance=5e-5)
+
+
+def test_logits_are_capped_where_they_are() -> None:
+    case = Case(8, [], {}, "x", {})
+    case.program = replace(case.program, ops=(*case.program.ops, SoftCap("logits", 0.5)))
+    case.check(rows_of(0, 5), tolerance=5e-5)
+
+
+def test_positions_are_looked_up() -> None:
+    op = Embed("y", "w", 0.5, by_position=True)
+    Case(8, [op], {"y": 24}, "y", {"w": normal(2, 100, 24)}).check(rows_of(70, 5))
+
+
+@few
+@given(st.sampled_from([None, 0.7, 30.0]), st.booleans(), st.sampled_from([None, 40]), st.integers(1, 70))
+def test_attention_caps_its_scores_and_loses_weight_to_sinks(
+    cap: float | None, sunk: bool, window: int | None, rows: int
+) -> None:
+    projections = {"q": 64, "k": 32, "v": 32}
+    ops: list[Op] = [Linear(name, "x", f"w{name}") for name in projections]
+    sinks = "s" if sunk else None
+    ops.append(Attention("y", "q", "k", "v", 0, 4, 2, 16, 16, 0.25, window, cap, sinks))
+    weights = {f"w{name}": normal(ord(name), out, 32, scale=0.3) for name, out in projections.items()}
+    weights["s"] = normal(7, 4, scale=3)
+    case = Case(32, ops, {**projections, "y": 64}, "y", weights, (KvLayer(2, 16, 16, window),))
+    case.check(rows_of(0, 300), rows_of(300, rows), tolerance=2e-2)  # the cache holds float16
+
+
+def test_sinks_are_of_query_heads() -> None:
+    ops: list[Op] = [Linear(name, "x", "w") for name in "qkv"]
+    ops.append(Attention("y", "q", "k", "v", 0, 2, 2, 16, 16, 0.25, sinks="s"))
+    weights = {"w": normal(2, 32, 32), "s": np.float32([-100, 1000])}
+    case = Case(32, ops, dict.fromkeys("qkvy", 32), "y", weights, (KvLayer(2, 16, 16),))
+    got = case.on_cpu(rows_of(0, 1))[0]
+    assert np.abs(got[:16]).max() > 0.1
+    assert np.abs(got[16:]).max() == 0
+
+
+@few
+@given(st.integers(1, 20), st.sampled_from([16, 64]), st.booleans())
+def test_a_matrix_is_used_in_parts(rows: int, first: int, biased: bool) -> None:
+    ops: list[Op] = [
+        Linear("gate", "x", "w[0]", "b[0]" if biased else None),
+        Linear("up", "x", "w[1]", "b[1]" if biased else None),
+        GatedActivation("gate", "gate", "up", Activation.SILU),
+    ]
+    slices = {
+        f"{name}[{part}]": TensorSlice(name, part * first, (part + 1) * first)
+        for name in "wb"
+        for part in (0, 1)
+    }
+    weights = {"w": normal(2, 2 * first, 24), "b": normal(3, 2 * first)}
+    case = Case(24, ops, {"gate": first, "up": first}, "gate", weights, slices=slices)
+    case.check(rows_of(0, rows), tolerance=2e-4)
+
+
+def test_parts_that_begin_within_a_group_of_rows_are_refused() -> None:
+    slices = {"part": TensorSlice("w", 8, 16)}
+    case = Case(8, [Linear("y", "x", "part")], {"y": 8}, "y", {"w": normal(2, 16, 8)}, slices=slices)
+    with pytest.raises(BackendFailure, match="take w apart at row 8"):
+        case.on_cpu(rows_of(0, 1))
+
+
+def test_norms_of_all_heads_together_and_after_the_turn_are_not_taken_into_attention() -> None:
+    rope = Rope(RopePairing.HALVES, 16, tuple(0.5**i for i in range(8)))
+    ops: list[Op] = [Linear(name, "x", f"w{name}") for name in "qkv"]
+    ops += [RmsNorm("q", "q", "n", 1e-6), Rotate("q", 2, rope)]
+    ops += [Rotate("k", 2, rope), RmsNorm("k", "k", "h", 1e-6, 2)]
+    ops.append(Attention("y", "q", "k", "v", 0, 2, 2, 16, 16, 0.25))
+    weights = {f"w{name}": normal(ord(name), 32, 32) for name in "qkv"}
+    weights |= {"n": normal(8, 32), "h": normal(9, 16)}
+    case = Case(32, ops, dict.fromkeys("qkvy", 32), "y", weights, (KvLayer(2, 16, 16),))
+    case.check(rows_of(0, 20), tolerance=2e-2)
+
+
+def test_a_rope_grows_with_the_position() -> None:
+    rope = Rope(RopePairing.ADJACENT, 16, (1.0,) * 8, 1.5, growth=0.3, growth_length=50)
+    Case(32, [Rotate("x", 2, rope)], {}, "x", {}).check(rows_of(45, 60))

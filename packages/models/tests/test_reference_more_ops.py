@@ -1,0 +1,122 @@
+"""What the ops mean that few architectures have, against scalar formulas in double precision."""
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from numpy.typing import NDArray
+from rase_models.backends.base import Rows
+from rase_models.backends.reference.cache import LayerCache
+from rase_models.backends.reference.ops import Run, execute
+from rase_models.program import (
+    Activate,
+    Activation,
+    Attention,
+    Embed,
+    KvLayer,
+    LayerNorm,
+    Op,
+    RmsNorm,
+    Rope,
+    RopePairing,
+    Rotate,
+    SoftCap,
+)
+
+Floats = NDArray[np.float32]
+SEEDS = st.integers(0, 2**32 - 1)
+
+
+def rows_from(start: int, count: int) -> Rows:
+    positions = np.arange(start, start + count, dtype=np.int32)
+    same = np.zeros(count, np.int32)
+    return Rows(same, positions, same, same[:1], np.arange(100, dtype=np.int32)[None])
+
+
+def run_op(
+    op: Op,
+    buffers: dict[str, Floats],
+    weights: dict[str, Floats] | None = None,
+    rows: Rows | None = None,
+    caches: tuple[LayerCache, ...] = (),
+) -> dict[str, Floats]:
+    count = len(next(iter(buffers.values()))) if buffers else 1
+    run = Run(rows or rows_from(0, count), weights or {}, caches, dict(buffers))
+    execute(op, run)
+    return run.buffers
+
+
+def normal(seed: int, *shape: int) -> Floats:
+    return np.random.default_rng(seed).normal(size=shape).astype(np.float32)
+
+
+def assert_close(got: Floats, want: object) -> None:
+    assert got.dtype == np.float32
+    np.testing.assert_allclose(got, np.asarray(want), rtol=2e-5, atol=2e-5)
+
+
+@given(seed=SEEDS, heads=st.sampled_from([1, 2, 4]), shared=st.booleans(), biased=st.booleans())
+def test_layer_norm_centres_and_brings_each_part_to_its_weight(
+    seed: int, heads: int, shared: bool, biased: bool
+) -> None:
+    x, length = normal(seed, 3, 8), 8 // heads
+    shape = (length,) if shared else (heads, length)
+    weight, bias = normal(seed + 1, *shape), normal(seed + 2, *shape)
+    op = LayerNorm("y", "x", "w", "b" if biased else None, 0.01, heads, shared)
+    got = run_op(op, {"x": x}, {"w": weight, "b": bias})["y"].reshape(3, heads, length)
+    for row, head in np.ndindex(3, heads):
+        part = x.reshape(3, heads, length)[row, head].astype(np.float64)
+        normed = (part - part.mean()) / math.sqrt(part.var() + 0.01)
+        own = weight if shared else weight[head]
+        assert_close(got[row, head], normed * own + ((bias if shared else bias[head]) if biased else 0))
+
+
+def test_rms_norm_may_have_a_weight_for_every_part() -> None:
+    x, weight = normal(0, 2, 6), normal(1, 2, 3)
+    got = run_op(RmsNorm("x", "x", "w", 0.1, 2, shared=False), {"x": x}, {"w": weight})["x"]
+    parts = x.reshape(2, 2, 3).astype(np.float64)
+    want = parts / np.sqrt((parts**2).mean(axis=-1, keepdims=True) + 0.1) * weight
+    assert_close(got, want.reshape(2, 6))
+
+
+def test_embed_looks_positions_up() -> None:
+    weight = normal(0, 9, 3)
+    got = run_op(Embed("y", "w", 2.0, by_position=True), {}, {"w": weight}, rows_from(4, 3))["y"]
+    assert_close(got, 2 * weight[4:7])
+
+
+@pytest.mark.parametrize("x", [0.0, 1.5, -40.0, math.inf])
+def test_soft_cap_bends_values_towards_the_cap(x: float) -> None:
+    got = run_op(SoftCap("x", 30.0), {"x": np.float32([[x]])})["x"]
+    assert_close(got, [[30 * math.tanh(x / 30)]])
+
+
+def test_activate_needs_no_gate() -> None:
+    got = run_op(Activate("y", "x", Activation.SILU), {"x": np.float32([[0.0, 2.0]])})["y"]
+    assert_close(got, [[0.0, 2 / (1 + math.exp(-2))]])
+
+
+@pytest.mark.parametrize("cap", [None, 0.5])
+@pytest.mark.parametrize("sinks", [None, "s"])
+def test_attention_caps_scores_and_shares_with_a_sink(cap: float | None, sinks: str | None) -> None:
+    op = Attention("o", "q", "k", "v", 0, 2, 1, 2, 2, 0.7, soft_cap=cap, sinks=sinks)
+    buffers = {"q": normal(0, 4, 4), "k": normal(1, 4, 2), "v": normal(2, 4, 2)}
+    cache, sink = LayerCache(KvLayer(1, 2, 2)), normal(3, 2)
+    cache.reserve(1)
+    got = run_op(op, buffers, {"s": sink}, caches=(cache,))["o"]
+    for row, head in np.ndindex(4, 2):
+        scores = [
+            0.7 * float(buffers["q"][row, 2 * head : 2 * head + 2] @ buffers["k"][p]) for p in range(row + 1)
+        ]
+        weights = [math.exp(s if cap is None else cap * math.tanh(s / cap)) for s in scores]
+        total = sum(weights) + (math.exp(sink[head]) if sinks else 0)
+        want = sum(w * buffers["v"][p].astype(np.float64) for p, w in enumerate(weights)) / total
+        assert_close(got[row, 2 * head : 2 * head + 2], want)
+
+
+def test_a_rope_may_grow_by_whole_contexts() -> None:
+    rope = Rope(RopePairing.HALVES, 2, (0.0,), 1.5, growth=0.1, growth_length=10)
+    got = run_op(Rotate("x", 1, rope), {"x": np.ones((3, 2), np.float32)}, rows=rows_from(9, 3))["x"]
+    assert_close(got[:, 0], [1.5, 1.5 * (1 + 0.1 * math.log(2)), 1.5 * (1 + 0.1 * math.log(2))])
