@@ -1,11 +1,57 @@
 """Choosing a device, and checking that it computes."""
 
+import errno
+import sys
+
 import numpy as np
 import pytest
+from numpy.typing import NDArray
 from rase_core.device import DevicePreference
-from rase_core.errors import BackendUnavailable
+from rase_core.errors import BackendFailure, BackendUnavailable
+from rase_models.backends import BACKENDS, BackendPlace
+from rase_models.backends.base import Rows
+from rase_models.backends.cpu.instruction_set import instruction_set
+from rase_models.backends.reference import ReferenceBackend
 from rase_models.backends.reference.runner import ReferenceRunner
-from rase_models.device_check import choose_device, probe_devices
+from rase_models.device_check import check_backend, choose_among, choose_device, probe_devices
+from rase_models.program import Program
+
+CUDA, METAL, CPU = DevicePreference.CUDA, DevicePreference.METAL, DevicePreference.CPU
+REFERENCE = BACKENDS["reference"]
+
+
+class WrongRunner(ReferenceRunner):
+    """Computes nothing but zeros."""
+
+    def run(self, rows: Rows) -> NDArray[np.float32]:
+        return np.zeros((len(rows.outputs), 48), np.float32)
+
+
+class WrongBackend(ReferenceBackend):
+    def load(self, program: Program, *_: object, **__: object) -> ReferenceRunner:
+        return WrongRunner(program, {})
+
+
+class BrokenBackend(ReferenceBackend):
+    """Its library is there and cannot be loaded."""
+
+    fault: Exception = ImportError("libfancy.so: undefined symbol")
+
+    def load(self, *_: object, **__: object) -> ReferenceRunner:
+        raise self.fault
+
+
+class LoaderFaultBackend(BrokenBackend):
+    fault = OSError("Could not find/load shared object file 'libfancy.so'")
+
+
+WRONG, BROKEN = BackendPlace(__name__, "WrongBackend"), BackendPlace(__name__, "BrokenBackend", ("fancy",))
+
+
+@pytest.fixture(autouse=True)
+def importable(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let this module be found by its name, as a backend's is."""
+    monkeypatch.setitem(sys.modules, __name__, sys.modules[__name__])
 
 
 def test_a_named_device_is_chosen() -> None:
@@ -36,11 +82,61 @@ def test_auto_says_why_the_others_are_not_used() -> None:
     assert report.device is DevicePreference.CPU
 
 
-def test_a_backend_that_computes_wrong_values_is_not_usable(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(ReferenceRunner, "run", lambda self, rows: np.zeros((2, 48), np.float32))
-    report = probe_devices("reference")
+def test_a_backend_says_what_computes() -> None:
+    assert f"numpy {np.__version__}" in check_backend(ReferenceBackend())
+    detail = str(probe_devices("cpu").attempts[0].detail)
+    assert instruction_set().name in detail
+    assert "threads: " in detail
+
+
+def test_a_backend_that_computes_wrong_values_is_not_usable() -> None:
+    with pytest.raises(BackendFailure, match="the reference backend computes wrong values"):
+        check_backend(WrongBackend())
+    report = probe_devices("reference", {"reference": WRONG})
     assert report.device is None
     assert "computes wrong values" in str(report.attempts[0].reason)
+
+
+@pytest.mark.parametrize("backend", [BrokenBackend(), LoaderFaultBackend()])
+def test_a_library_that_cannot_be_loaded_makes_a_backend_unavailable(backend: BrokenBackend) -> None:
+    with pytest.raises(BackendUnavailable, match=r"a library cannot be loaded: .*libfancy\.so") as caught:
+        check_backend(backend)
+    assert "install it again" in str(caught.value.advice)
+
+
+def test_a_caller_s_own_fault_is_not_a_library_s() -> None:
+    class Caller(BrokenBackend):
+        fault = BrokenPipeError(errno.EPIPE, "Broken pipe")
+
+    with pytest.raises(BrokenPipeError):
+        check_backend(Caller())
+
+
+@pytest.mark.parametrize(
+    ("places", "chosen"),
+    [
+        ({"cuda": REFERENCE, "metal": WRONG, "cpu": REFERENCE}, CUDA),
+        ({"cuda": WRONG, "metal": REFERENCE, "cpu": WRONG}, METAL),
+        ({"cuda": WRONG, "metal": BROKEN, "cpu": REFERENCE}, CPU),
+        ({"cuda": BackendPlace("nobody_has_this", "X"), "cpu": REFERENCE}, CPU),
+    ],
+)
+def test_auto_chooses_what_the_probe_finds_usable(
+    places: dict[str, BackendPlace], chosen: DevicePreference
+) -> None:
+    report = probe_devices("auto", places)
+    assert report.device is chosen
+    assert all(attempt.reason for attempt in report.attempts[:-1])
+    assert choose_among(DevicePreference.AUTO.candidates(), places) == chosen
+
+
+def test_a_device_that_nobody_can_use_is_chosen_last_and_says_why() -> None:
+    places = {"cuda": BROKEN, "cpu": BackendPlace("nobody_has_this", "X", ("one", "two"))}
+    with pytest.raises(BackendUnavailable, match=r"the cpu backend .*'nobody_has_this'") as caught:
+        choose_among(DevicePreference.AUTO.candidates(), places)
+    assert caught.value.advice == "pip install 'rase-models[one]' or pip install 'rase-models[two]'"
+    reasons = [attempt.reason for attempt in probe_devices("auto", places).attempts]
+    assert "libfancy.so" in str(reasons[0]) and "nobody_has_this" in str(reasons[2])
 
 
 def test_an_unknown_device_cannot_be_probed() -> None:

@@ -1,6 +1,7 @@
 """Loading a model: one pass over the file, named errors, the facts of the file."""
 
 import hashlib
+from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -15,9 +16,13 @@ from rase_core.errors import (
     UnsupportedFormat,
 )
 from rase_core.progress import ProgressEvent, ProgressPhase
-from rase_models import backends, loading
+from rase_models.architectures import build_program
 from rase_models.backends import BACKENDS, BackendPlace, load_backend
-from rase_models.loading import load_decoder
+from rase_models.backends.reference import ReferenceBackend, ReferenceRunner
+from rase_models.gguf import Weight, open_gguf
+from rase_models.kv_budget import KvBudget
+from rase_models.loading import load_decoder, load_on
+from rase_models.program import Program
 
 MODEL = Path(__file__).with_name("data") / "llama-Q2_K.gguf"
 
@@ -61,12 +66,23 @@ def test_a_device_that_is_unknown_is_refused_with_the_known_ones() -> None:
     assert caught.value.advice is not None and "reference, cpu" in caught.value.advice
 
 
-def test_a_backend_that_lacks_a_library_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
-    place = BackendPlace("a_library_that_nobody_has", "Backend", "fancy")
-    monkeypatch.setattr(backends, "BACKENDS", {"fancy": place})
+def test_a_backend_that_lacks_a_library_names_the_extra() -> None:
+    places = {"fancy": BackendPlace("a_library_that_nobody_has", "Backend", ("fancy",))}
     with pytest.raises(BackendUnavailable, match="'a_library_that_nobody_has' is not installed") as caught:
-        load_backend("fancy")
+        load_backend("fancy", places)
     assert caught.value.advice == "pip install 'rase-models[fancy]'"
+
+
+@pytest.mark.parametrize("fault", ["ImportError('numba needs another numpy')", "OSError('cannot open it')"])
+def test_a_backend_whose_library_is_broken_says_so(
+    fault: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "a_broken_library.py").write_text(f"raise {fault}")
+    monkeypatch.syspath_prepend(tmp_path)
+    places = {"fancy": BackendPlace("a_broken_library", "Backend", ("fancy",))}
+    with pytest.raises(BackendUnavailable, match=r"a library cannot be loaded: (numba|cannot)") as caught:
+        load_backend("fancy", places)
+    assert "pip install 'rase-models[fancy]'" in str(caught.value.advice)
 
 
 def test_every_backend_bears_the_name_that_it_is_found_by() -> None:
@@ -84,16 +100,41 @@ def test_files_that_cannot_be_loaded_are_named(tmp_path: Path) -> None:
             load_decoder(path, "reference")
 
 
-def test_weights_that_do_not_fit_into_memory_are_a_named_error(monkeypatch: pytest.MonkeyPatch) -> None:
-    class Full:
-        name = "full"
+class FailingBackend(ReferenceBackend):
+    """Reads one weight and fails."""
 
-        def load(self, *args: object) -> None:
-            raise MemoryError
+    def __init__(self, error: Exception) -> None:
+        self.error = error
 
-    monkeypatch.setattr(loading, "load_backend", lambda name: Full())
+    def load(self, program: Program, weights: Iterator[Weight], *_: object) -> ReferenceRunner:
+        next(weights)
+        raise self.error
+
+
+def test_weights_that_do_not_fit_into_memory_are_a_named_error() -> None:
     with pytest.raises(BackendFailure, match=r"llama-Q2_K.gguf: not enough memory for the weights"):
-        load_decoder(MODEL, "full")
+        load_on(FailingBackend(MemoryError()), open_gguf(MODEL))
+
+
+def test_a_library_that_breaks_while_loading_is_a_named_error() -> None:
+    with pytest.raises(BackendUnavailable, match="the reference backend is unavailable: a library cannot"):
+        load_on(FailingBackend(ImportError("Numba needs NumPy 2.5 or less")), open_gguf(MODEL))
+
+
+def test_a_budget_that_is_too_small_is_found_before_the_weights_are_read() -> None:
+    budget, seen = KvBudget(1), []
+    with pytest.raises(InvalidGenerationConfig, match="invalid kv_memory: 1, expected at least"):
+        load_decoder(MODEL, "reference", kv_budget=budget, on_bytes=lambda part, data: seen.append(part))
+    assert seen == []
+
+
+@pytest.mark.parametrize("device", ["reference", "cpu"])
+def test_a_backend_knows_the_size_of_a_block_before_it_loads(device: str) -> None:
+    file, backend = open_gguf(MODEL), load_backend(device)
+    program = build_program(file)
+    runner = backend.load(program, file.weights())
+    assert runner.block_nbytes == backend.block_nbytes(program) > 0
+    runner.close()
 
 
 def test_a_caller_that_gives_up_while_bytes_come_ends_the_load() -> None:

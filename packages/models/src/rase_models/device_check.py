@@ -1,16 +1,14 @@
 """Which device to use, and whether it computes what it should."""
 
-import os
-import platform
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from functools import cache, partial
 
 import numpy as np
 from rase_core.device import DevicePreference, ProbeReport, probe
 from rase_core.errors import BackendFailure, BackendUnavailable
 
-from rase_models.backends import BACKENDS, load_backend
-from rase_models.backends.base import Rows
+from rase_models.backends import BACKENDS, BackendPlaces, library_faults, load_backend
+from rase_models.backends.base import Backend, Rows
 from rase_models.gguf import GgmlType, TensorInfo, Weight
 from rase_models.program import Embed, Linear, Program, RmsNorm, SelectOutputs
 
@@ -22,41 +20,58 @@ _TOLERANCE = 1e-4
 
 @cache
 def choose_device(name: str) -> str:
-    """Return the backend for a device's name; for `auto` the first one that can be imported.
+    """Return the backend for a device's name; for `auto` the first one that computes what it should.
 
+    The last resort is not tried out, which takes a while: loading a model says what is wrong with it.
     Raises BackendUnavailable for an unknown name, and when there is no such backend here.
     """
-    candidates = [device.value for device in DevicePreference.parse(name).candidates() if device in BACKENDS]
-    for device in candidates[:-1]:
+    return choose_among(DevicePreference.parse(name).candidates(), BACKENDS)
+
+
+def choose_among(candidates: Sequence[DevicePreference], places: BackendPlaces) -> str:
+    """Return the first of these devices whose backend computes what it should, else the last one."""
+    *better, last = [device.value for device in candidates if device in places] or [candidates[-1].value]
+    for device in better:
         try:
-            return load_backend(device).name
-        except BackendUnavailable:
+            check_backend(load_backend(device, places))
+        except (BackendUnavailable, BackendFailure):
             continue
-    return load_backend(candidates[-1] if candidates else name).name
+        return device
+    load_backend(last, places)
+    return last
 
 
-def probe_devices(name: str) -> ProbeReport:
+def probe_devices(name: str, places: BackendPlaces = BACKENDS) -> ProbeReport:
     """Try the devices that a name stands for, best first, each with a real computation.
 
     Raises BackendUnavailable for an unknown name.
     """
     preference = DevicePreference.parse(name)
-    probers = {device: partial(_check, device.value) for device in DevicePreference if device in BACKENDS}
+    probers = {
+        device: partial(_check, device.value, places) for device in DevicePreference if device in places
+    }
     return probe(preference, probers)
 
 
-def _check(device: str) -> str:
-    """Compute a few logits on a backend and compare them with numpy's; return what computed them."""
-    program = _program()
-    runner = load_backend(device).load(program, _weights())
-    try:
-        found = runner.run(_rows())
-    finally:
-        runner.close()
-    error = float(np.abs(found - _expected()).max())
-    if not error <= _TOLERANCE:
-        raise BackendFailure(f"the {device} backend computes wrong values: off by {error}")
-    return f"{platform.machine() or 'unknown machine'}, {os.cpu_count()} logical CPUs; matrix product checked"
+def _check(device: str, places: BackendPlaces) -> str:
+    return check_backend(load_backend(device, places))
+
+
+def check_backend(backend: Backend) -> str:
+    """Compute a few logits on a backend and compare them with numpy's; return what computed them.
+
+    Raises BackendUnavailable, and BackendFailure when the values are wrong.
+    """
+    with library_faults(backend.name):
+        runner = backend.load(_program(), _weights())
+        try:
+            found = runner.run(_rows())
+        finally:
+            runner.close()
+        error = float(np.abs(found - _expected()).max())
+        if not error <= _TOLERANCE:
+            raise BackendFailure(f"the {backend.name} backend computes wrong values: off by {error}")
+        return f"{backend.describe()}; matrix product checked"
 
 
 def _program() -> Program:

@@ -7,11 +7,12 @@ from rase_core.errors import BackendFailure, InvalidGenerationConfig
 from rase_core.progress import Progress, ProgressEvent, ProgressPhase
 
 from rase_models.architectures import build_program
-from rase_models.backends import load_backend
-from rase_models.backends.base import Runner
+from rase_models.backends import library_faults, load_backend
+from rase_models.backends.base import Backend
 from rase_models.decoder import ProgramDecoder
 from rase_models.gguf import GgufFile, OnBytes, open_gguf
 from rase_models.kv_budget import KvBudget
+from rase_models.program import Program
 from rase_models.tokenizers.end_of_generation import end_of_generation_tokens
 
 
@@ -62,26 +63,48 @@ def load_gguf(
     progress: Progress | None = None,
 ) -> ProgramDecoder:
     """Load a model whose header has been read, as `load_decoder` does."""
-    backend = load_backend(device)
+    return load_on(
+        load_backend(device),
+        file,
+        threads,
+        context_length=context_length,
+        kv_budget=kv_budget,
+        on_bytes=on_bytes,
+        progress=progress,
+    )
+
+
+def load_on(
+    backend: Backend,
+    file: GgufFile,
+    threads: int | None = None,
+    *,
+    context_length: int | None = None,
+    kv_budget: KvBudget | None = None,
+    on_bytes: OnBytes | None = None,
+    progress: Progress | None = None,
+) -> ProgramDecoder:
+    """Load a model onto a backend, as `load_decoder` does."""
     program = build_program(file, context_length)
     _check_context_length(context_length, program.context_length)
     eos_tokens = end_of_generation_tokens(file)
     weights = file.weights(_watched(file, on_bytes, progress))
     try:
-        runner = backend.load(program, weights, threads, progress)
+        with library_faults(backend.name):
+            capacity = _kv_capacity(kv_budget, backend, program, context_length)
+            runner = backend.load(program, weights, threads, progress)
     except MemoryError as error:
         what = f"{file.path}: not enough memory for the weights"
         raise BackendFailure(what, "use a smaller model") from error
-    try:
-        capacity = _kv_capacity(kv_budget, runner, context_length or program.context_length)
-    except InvalidGenerationConfig:
-        runner.close()
-        raise
     return ProgramDecoder(program, runner, eos_tokens, context_length, capacity)
 
 
-def _kv_capacity(budget: KvBudget | None, runner: Runner, context_length: int) -> int | None:
-    return None if budget is None else budget.tokens(runner.block_nbytes, context_length)
+def _kv_capacity(
+    budget: KvBudget | None, backend: Backend, program: Program, context_length: int | None
+) -> int | None:
+    if budget is None:
+        return None
+    return budget.tokens(backend.block_nbytes(program), context_length or program.context_length)
 
 
 def _check_context_length(wanted: int | None, limit: int) -> None:

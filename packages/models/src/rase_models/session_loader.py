@@ -19,6 +19,7 @@ from rase_core.manifest import ModelFormat, ModelKind, ModelManifest
 from rase_core.progress import Progress
 from rase_core.scheduler import SchedulerLimits
 
+from rase_models.architectures import build_program
 from rase_models.byte_hashes import ByteHashes
 from rase_models.chat import ChatTemplate, choose_template
 from rase_models.decoder import ProgramDecoder
@@ -73,13 +74,13 @@ class SessionLoader:
         self, file: GgufFile, device: str, registered: int | None = None, on_bytes: OnBytes | None = None
     ) -> ProgramDecoder:
         """Load the weights, for the registered context length, else the model's own, or less if limited."""
-        own = registered or file.integer(f"{file.architecture}.context_length", None)
-        limits = [limit for limit in (own, self.context_length) if limit is not None]
+        own = registered or build_program(file).context_length
+        limit = own if self.context_length is None else min(own, self.context_length)
         return load_gguf(
             file,
             device,
             self.threads,
-            context_length=min(limits, default=None),
+            context_length=limit,
             kv_budget=kv_budget(self.kv_memory),
             on_bytes=on_bytes,
             progress=self.progress,

@@ -64,9 +64,18 @@ class Runner(Protocol):
 
 
 class Backend(Protocol):
-    """A way to run Programs. `backends/__init__` names them all."""
+    """A way to run Programs. `backends/__init__` names them all.
+
+    Any method may raise BackendUnavailable, or what `library_faults` turns into that.
+    """
 
     name: str
+
+    def describe(self) -> str:
+        """Say in a few words what computes: the machine, its instructions, the number of threads."""
+
+    def block_nbytes(self, program: Program) -> int:
+        """Return the bytes of one KV block of a program, all layers; 0 when it keeps nothing."""
 
     def load(
         self,

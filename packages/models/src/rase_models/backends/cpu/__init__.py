@@ -1,5 +1,6 @@
 """The CPU backend: programs run by compiled kernels on all cores."""
 
+import platform
 from collections.abc import Iterator
 from importlib.util import find_spec
 
@@ -27,6 +28,19 @@ class CpuBackend:
             raise BackendUnavailable(
                 self.name, f"the module {missing[0]!r} is not installed", "pip install 'rase-models[cpu]'"
             )
+
+    def describe(self) -> str:
+        """Say which machine, instructions and threads compute."""
+        from rase_models.backends.cpu.instruction_set import instruction_set
+        from rase_models.backends.cpu.thread_count import thread_count
+
+        return f"{platform.machine()}, {instruction_set().name}, threads: {thread_count()}"
+
+    def block_nbytes(self, program: Program) -> int:
+        """Return the bytes of one KV block, all layers."""
+        from rase_models.backends.cpu.lowering.lowering import layer_offsets
+
+        return layer_offsets(program.kv_layers)[-1]
 
     def load(
         self,

@@ -1,5 +1,6 @@
 """Run Programs in numpy, with float32 copies of the weights."""
 
+import platform
 from collections.abc import Iterator, Mapping
 
 import numpy as np
@@ -59,6 +60,14 @@ class ReferenceBackend:
     """Runs anywhere, slowly; the other backends are tested against it."""
 
     name = "reference"
+
+    def describe(self) -> str:
+        """Say which machine and numpy compute."""
+        return f"{platform.machine()}, numpy {np.__version__}"
+
+    def block_nbytes(self, program: Program) -> int:
+        """Return the bytes of one KV block, all layers."""
+        return sum(cache.block_nbytes for cache in layer_caches(program.kv_layers))
 
     def load(
         self,
