@@ -12,6 +12,7 @@ from rase_core.errors import (
     ArchitectureMismatch,
     BackendUnavailable,
     ContextOverflow,
+    EngineError,
     InvalidConversation,
     InvalidGenerationConfig,
     ModelNotFound,
@@ -281,7 +282,7 @@ def test_choices_are_the_answers_of_their_numbers(engine: Engine) -> None:
     assert [text_and_tokens(generation) for generation in choices] == [*map(text_and_tokens, alone)]
     answers = engine.chat_choices("tiny", HELLO, 2, CONFIG)
     assert text_and_tokens(answers[0]) == text_and_tokens(engine.chat("tiny", HELLO, CONFIG))
-    with pytest.raises(InvalidGenerationConfig, match="invalid n: 0"):
+    with pytest.raises(EngineError, match="invalid n: 0"):
         engine.generate_choices("tiny", "Hello", 0, CONFIG)
 
 
@@ -290,7 +291,7 @@ def test_a_request_that_takes_too_long_is_refused(engine: Engine) -> None:
         engine.generate("tiny", "Hello", LONG, timeout=1e-6)
     with pytest.raises(RequestTimeout):
         list(engine.stream_generate("tiny", "Hello", LONG, timeout=1e-6))
-    with pytest.raises(InvalidGenerationConfig, match="timeout"):
+    with pytest.raises(EngineError, match="invalid timeout"):
         engine.generate("tiny", "Hello", LONG, timeout=0)
 
 
@@ -313,7 +314,7 @@ def test_memory_for_keys_and_values_limits_the_context(tmp_path: Path, engine: E
         with pytest.raises(ContextOverflow, match="the maximum context length is 64"):
             narrow.generate("tiny", "x" * 65, CONFIG)
     with Engine(tmp_path / "store", "reference", kv_memory=block - 1) as none:  # noqa: SIM117
-        with pytest.raises(InvalidGenerationConfig, match=f"expected at least {block} bytes"):
+        with pytest.raises(EngineError, match=f"expected at least {block} bytes"):
             none.load("tiny")
 
 
@@ -375,7 +376,7 @@ def test_an_unknown_model_is_named(engine: Engine) -> None:
 
 
 def test_a_token_outside_the_vocabulary_is_refused(engine: Engine) -> None:
-    with pytest.raises(InvalidGenerationConfig, match="prompt: 9999"):
+    with pytest.raises(EngineError, match="prompt: 9999"):
         engine.generate("tiny", [1, 9999], CONFIG)
 
 

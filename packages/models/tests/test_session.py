@@ -207,7 +207,7 @@ def test_what_a_scheduler_does_is_told(engine: Engine) -> None:
     session = engine.load("tiny")
     assert session.snapshot().totals.requests == 0
     engine.generate("tiny", "Hello", CONFIG)
-    assert (session.snapshot().totals.requests, session.snapshot().decoding) == (1, 0)
+    wait_for(lambda: (session.snapshot().totals.requests, session.snapshot().decoding) == (1, 0))
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")

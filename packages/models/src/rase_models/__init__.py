@@ -7,6 +7,8 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from rase_models.async_engine import AsyncEngine
+    from rase_models.async_stream import AsyncTextStream
     from rase_models.engine import Engine
     from rase_models.gguf import GgufFile, open_gguf
     from rase_models.loading import load_decoder
@@ -16,6 +18,8 @@ if TYPE_CHECKING:
     from rase_models.tokenizers import Tokenizer, load_tokenizer
 
 __all__ = [
+    "AsyncEngine",
+    "AsyncTextStream",
     "Engine",
     "GgufFile",
     "Session",
@@ -28,6 +32,8 @@ __all__ = [
 ]
 
 _MODULES = {
+    "AsyncEngine": "rase_models.async_engine",
+    "AsyncTextStream": "rase_models.async_stream",
     "Engine": "rase_models.engine",
     "GgufFile": "rase_models.gguf",
     "Session": "rase_models.session",

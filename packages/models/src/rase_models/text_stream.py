@@ -13,6 +13,29 @@ IsCancelled = Callable[[], bool]
 _POLL_SECONDS = 0.05
 
 
+class Reading:
+    """How much of an answer was read."""
+
+    def __init__(self) -> None:
+        self._tokens = self._characters = 0
+
+    def take(self, piece: Piece) -> str:
+        """Count a piece as read and return its text."""
+        self._tokens += piece.token is not None
+        self._characters += len(piece.text)
+        return piece.text
+
+    def part_of(self, generation: Generation) -> Generation:
+        """Return what was read of an answer, as one that was cancelled."""
+        return replace(
+            generation,
+            tokens=generation.tokens[: self._tokens],
+            text=generation.text[: self._characters],
+            stop_reason=StopReason.CANCELLED,
+            stop=None,
+        )
+
+
 class TextStream(Iterator[str]):
     """The texts of one answer as they come; what fails in between is raised by the iteration.
 
@@ -25,7 +48,7 @@ class TextStream(Iterator[str]):
         self._handle, self._cancelled = handle, cancelled
         self._is_over = False
         self._generation: Generation | None = None
-        self._tokens = self._characters = 0
+        self._reading = Reading()
 
     @property
     def generation(self) -> Generation | None:
@@ -40,7 +63,7 @@ class TextStream(Iterator[str]):
         self._handle.wait()
         self._is_over = True
         if self._handle.error is None:
-            self._generation = self._read_part(self._handle.result()[0])
+            self._generation = self._reading.part_of(self._handle.result()[0])
 
     def __next__(self) -> str:
         while not self._is_over:
@@ -72,17 +95,4 @@ class TextStream(Iterator[str]):
     def _take(self, event: Piece | Ended | None) -> str:
         if isinstance(event, Ended):
             self._is_over, self._generation = True, event.generation
-        if not isinstance(event, Piece):
-            return ""
-        self._tokens += event.token is not None
-        self._characters += len(event.text)
-        return event.text
-
-    def _read_part(self, generation: Generation) -> Generation:
-        return replace(
-            generation,
-            tokens=generation.tokens[: self._tokens],
-            text=generation.text[: self._characters],
-            stop_reason=StopReason.CANCELLED,
-            stop=None,
-        )
+        return self._reading.take(event) if isinstance(event, Piece) else ""

@@ -1,0 +1,150 @@
+"""The engine for asyncio."""
+
+import asyncio
+from functools import partial
+from types import TracebackType
+from typing import Self
+
+from rase_core.errors import Cancelled
+from rase_core.generation import Generation
+from rase_core.sampling import GenerationConfig
+from rase_core.scheduler import Ended
+
+from rase_models.async_stream import AsyncHandle, AsyncTextStream
+from rase_models.engine import Engine
+from rase_models.request import Completion, Conversation, Messages, Prompt, Question, Terms
+from rase_models.session import Session
+
+
+class AsyncEngine:
+    """What an Engine answers, awaited. What is asked is cancelled with the task that awaits it.
+
+    The arguments are those of Engine's methods of the same names, and so is what is raised. Models are loaded
+    and prompts prepared in threads of asyncio's default executor; an answer under way needs none. The rest of
+    `engine` is for whoever has time to wait, or `asyncio.to_thread`.
+    """
+
+    def __init__(self, engine: Engine) -> None:
+        self.engine = engine
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.aclose()
+
+    async def load(self, model_id: str) -> Session:
+        """Bring a model into memory."""
+        return await asyncio.to_thread(self.engine.load, model_id)
+
+    async def unload(self, model_id: str | None = None) -> None:
+        """Let go of a model's memory, or all models'."""
+        await asyncio.to_thread(self.engine.unload, model_id)
+
+    async def aclose(self, grace: float | None = None) -> None:
+        """Let go of all memory; see Engine.close."""
+        await asyncio.to_thread(self.engine.close, grace)
+
+    def submit(self, model_id: str, question: Question) -> AsyncHandle:
+        """Return what happens to a question, which is asked when it is first awaited."""
+        return AsyncHandle(partial(self.engine.submit, model_id, question), question.terms.n)
+
+    async def generate(
+        self,
+        model_id: str,
+        prompt: Prompt,
+        config: GenerationConfig | None = None,
+        *,
+        choice: int = 0,
+        timeout: float | None = None,
+    ) -> Generation:
+        """Continue a text or tokens."""
+        return await _whole(self.stream_generate(model_id, prompt, config, choice=choice, timeout=timeout))
+
+    def stream_generate(
+        self,
+        model_id: str,
+        prompt: Prompt,
+        config: GenerationConfig | None = None,
+        *,
+        choice: int = 0,
+        timeout: float | None = None,
+    ) -> AsyncTextStream:
+        """Continue a text or tokens, as an asynchronous iterator of the pieces."""
+        terms = Terms(config=config, choice=choice, timeout=timeout)
+        return AsyncTextStream(self.submit(model_id, Completion(prompt, terms)))
+
+    async def generate_choices(
+        self,
+        model_id: str,
+        prompt: Prompt,
+        n: int,
+        config: GenerationConfig | None = None,
+        *,
+        choice: int = 0,
+        timeout: float | None = None,
+    ) -> tuple[Generation, ...]:
+        """Continue a text in `n` ways at once."""
+        terms = Terms(config=config, choice=choice, n=n, timeout=timeout)
+        return await _all(self.submit(model_id, Completion(prompt, terms)))
+
+    async def chat(
+        self,
+        model_id: str,
+        messages: Messages,
+        config: GenerationConfig | None = None,
+        *,
+        choice: int = 0,
+        continue_final_message: bool = False,
+        timeout: float | None = None,
+    ) -> Generation:
+        """Answer a conversation, or go on with its last message."""
+        terms = Terms(config=config, choice=choice, timeout=timeout)
+        question = Conversation(messages, terms, continue_final_message)
+        return await _whole(AsyncTextStream(self.submit(model_id, question)))
+
+    def stream_chat(
+        self,
+        model_id: str,
+        messages: Messages,
+        config: GenerationConfig | None = None,
+        *,
+        choice: int = 0,
+        continue_final_message: bool = False,
+        timeout: float | None = None,
+    ) -> AsyncTextStream:
+        """Answer a conversation as `chat` does, as an asynchronous iterator of the pieces."""
+        terms = Terms(config=config, choice=choice, timeout=timeout)
+        question = Conversation(messages, terms, continue_final_message)
+        return AsyncTextStream(self.submit(model_id, question))
+
+    async def chat_choices(
+        self,
+        model_id: str,
+        messages: Messages,
+        n: int,
+        config: GenerationConfig | None = None,
+        *,
+        choice: int = 0,
+        continue_final_message: bool = False,
+        timeout: float | None = None,
+    ) -> tuple[Generation, ...]:
+        """Answer a conversation in `n` ways at once."""
+        terms = Terms(config=config, choice=choice, n=n, timeout=timeout)
+        return await _all(self.submit(model_id, Conversation(messages, terms, continue_final_message)))
+
+
+async def _whole(stream: AsyncTextStream) -> Generation:
+    async with stream:
+        async for _ in stream:
+            pass
+    if stream.generation is None:
+        raise Cancelled
+    return stream.generation
+
+
+async def _all(handle: AsyncHandle) -> tuple[Generation, ...]:
+    ended = {event.choice: event.generation async for event in handle if isinstance(event, Ended)}
+    return tuple(generation for _, generation in sorted(ended.items()))
