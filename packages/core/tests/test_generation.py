@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from rase_core.decoder import Logits, TokenDecoder
-from rase_core.errors import BackendFailure, ContextOverflow, InvalidGenerationConfig, InvalidLogits
+from rase_core.errors import BackendFailure, ContextOverflow, InvalidLogits, InvalidParameter
 from rase_core.generation import Generation, StopReason, TokenEvent, generate, generate_with
 from rase_core.sampling import GenerationConfig
 from rase_core.testing import ScriptedDecoder, ScriptedDetokenizer
@@ -108,6 +108,14 @@ def test_false_from_the_callback_stops_with_what_it_has_seen() -> None:
     assert len(events) == 3 and decoder.calls == [(1,), 0, 1]
 
 
+def test_false_for_the_last_token_leaves_the_reason_that_ended_the_answer() -> None:
+    config = greedy(stop=["cx"], max_tokens=3)
+    generation = generate_with(
+        spell("abcdef"), [1], config, on_token=lambda event: event.text != "", detokenizer=LETTERS
+    )
+    assert (generation.stop_reason, generation.text) == (StopReason.MAX_TOKENS, "ab")
+
+
 def test_cancelled_before_the_prefill_computes_nothing() -> None:
     decoder = ScriptedDecoder([1])
     generation = generate(decoder, [1], GREEDY, lambda: True)
@@ -160,7 +168,7 @@ def test_a_prompt_longer_than_the_context_is_an_error() -> None:
 def test_a_request_that_makes_no_sense_is_named(
     prompt: list[Any], config: GenerationConfig, choice: int, parameter: str
 ) -> None:
-    with pytest.raises(InvalidGenerationConfig) as caught:
+    with pytest.raises(InvalidParameter) as caught:
         generate(ScriptedDecoder([5]), prompt, config, choice=choice)
     assert caught.value.parameter == parameter
 

@@ -11,7 +11,7 @@ from rase_core.decoder import Batch
 from rase_core.errors import (
     BackendFailure,
     ContextOverflow,
-    InvalidGenerationConfig,
+    InvalidParameter,
     QueueFull,
     RequestTimeout,
     ShuttingDown,
@@ -299,7 +299,7 @@ def test_a_fault_of_the_decoder_s_code_leaves_nobody_waiting(decoder: HistoryDec
 def test_a_request_that_makes_no_sense_is_refused_at_once(
     scheduler: Scheduler, changes: dict[str, Any], parameter: str
 ) -> None:
-    with pytest.raises(InvalidGenerationConfig) as caught:
+    with pytest.raises(InvalidParameter) as caught:
         scheduler.submit(GenerationRequest(**{"prompt": PROMPT, "config": SHORT, **changes}))
     assert caught.value.parameter == parameter
 

@@ -152,7 +152,7 @@ def _template(source: str) -> ChatTemplate:
 def _rendered(source: str, messages: list[dict[str, Any]], **options: Any) -> str | None:
     try:
         return _template(source).render(messages, **options)
-    except TemplateError:
+    except (InvalidConversation, TemplateError):
         return None
 
 

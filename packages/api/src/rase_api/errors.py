@@ -20,11 +20,12 @@ The engine's own errors are in `rase_core.errors`. `faults` says for each class 
 """
 
 from rase_core.errors import EngineError
+from rase_core.errors import RequestError as EngineRequestError
 
 LONGEST_MESSAGE = 1000
 
 
-class RequestError(EngineError):
+class RequestError(EngineRequestError):
     """A request cannot be served as it was sent; `param` names the part of the body that is at fault."""
 
     def __init__(self, message: str, param: str | None = None) -> None:

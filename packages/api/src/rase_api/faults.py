@@ -11,9 +11,9 @@ from rase_core.errors import (
     EngineError,
     IntegrityMismatch,
     InvalidConversation,
-    InvalidGenerationConfig,
     InvalidManifest,
     InvalidModelId,
+    InvalidParameter,
     ModelFileError,
     ModelFileNotFound,
     ModelNotFound,
@@ -71,7 +71,7 @@ FAULTS: Mapping[type[BaseException], Fault] = {
     UnsupportedParameter: Fault(400, REQUEST, "unsupported_parameter"),
     InvalidType: Fault(400, REQUEST, "invalid_type"),
     InvalidValue: Fault(400, REQUEST, "invalid_value"),
-    InvalidGenerationConfig: Fault(400, REQUEST, "invalid_value"),
+    InvalidParameter: Fault(400, REQUEST, "invalid_value"),
     ContextOverflow: Fault(400, REQUEST, "context_length_exceeded"),
     TemplateError: Fault(400, REQUEST, "chat_template_error"),
     UnencodableText: Fault(400, REQUEST, "invalid_value"),
@@ -116,11 +116,11 @@ def param_of(error: BaseException, names: Names = NO_NAMES) -> str | None:
     match error:
         case RequestError():
             return error.param
-        case InvalidGenerationConfig():
+        case InvalidParameter():
             return names.get(error.parameter, error.parameter)
         case InvalidConversation(index=int(index)):
             return f"{names.get('prompt', 'prompt')}[{index}]"
-        case ContextOverflow() | TemplateError() | UnencodableText():
+        case ContextOverflow() | InvalidConversation() | TemplateError() | UnencodableText():
             return names.get("prompt", "prompt")
         case ModelNotFound() | InvalidModelId():
             return "model"
@@ -147,7 +147,7 @@ def _message(error: BaseException, names: Names) -> str:
                 f"{names.get('prompt', 'prompt')} resulted in {error.tokens} tokens. "
                 f"Please reduce the length of the {names.get('prompt', 'prompt')}."
             )
-        case InvalidGenerationConfig():
+        case InvalidParameter():
             value = clipped(repr(error.value))
             return (
                 f"Invalid value for '{param_of(error, names)}': expected {error.expected}, but got {value}."

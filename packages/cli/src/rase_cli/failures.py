@@ -10,12 +10,12 @@ from rase_core.errors import (
     EngineError,
     HubError,
     IntegrityMismatch,
-    InvalidGenerationConfig,
     InvalidGguf,
     InvalidManifest,
     InvalidModelId,
     ModelFileNotFound,
     ModelNotFound,
+    RequestError,
     UnsupportedFormat,
 )
 
@@ -27,7 +27,7 @@ INTERRUPTED, BROKEN_PIPE = 130, 141
 
 EXIT_CODES: dict[type[BaseException], int] = {
     InvalidModelId: USAGE,
-    InvalidGenerationConfig: USAGE,
+    RequestError: USAGE,
     ModelNotFound: NOT_FOUND,
     ModelFileNotFound: NOT_FOUND,
     IntegrityMismatch: DAMAGED,

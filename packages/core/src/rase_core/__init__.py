@@ -25,15 +25,18 @@ if TYPE_CHECKING:
         InvalidLogits,
         InvalidManifest,
         InvalidModelId,
+        InvalidParameter,
         ModelFileError,
         ModelFileNotFound,
         ModelNotFound,
         QueueFull,
+        RequestError,
         RequestTimeout,
         ShuttingDown,
         StoreError,
         TemplateError,
         TokenizerError,
+        UnencodableText,
         UnsupportedArchitecture,
         UnsupportedFormat,
         UnsupportedTensorType,
@@ -44,11 +47,7 @@ if TYPE_CHECKING:
     from rase_core.progress import Progress, ProgressEvent, ProgressPhase
     from rase_core.registry import ModelFacts, ModelRegistry, default_store
     from rase_core.sampling import GenerationConfig, Sampler
-    from rase_core.scheduler import (
-        GenerationRequest,
-        Scheduler,
-        SchedulerLimits,
-    )
+    from rase_core.scheduler import GenerationRequest, Scheduler, SchedulerLimits
     from rase_core.stopping import StopMatcher
     from rase_core.text import Utf8Assembler
 
@@ -75,6 +74,7 @@ __all__ = [
     "InvalidLogits",
     "InvalidManifest",
     "InvalidModelId",
+    "InvalidParameter",
     "Logits",
     "ModelFacts",
     "ModelFileError",
@@ -93,6 +93,7 @@ __all__ = [
     "ProgressPhase",
     "PulledModel",
     "QueueFull",
+    "RequestError",
     "RequestTimeout",
     "Sampler",
     "Scheduler",
@@ -105,6 +106,7 @@ __all__ = [
     "TokenDecoder",
     "TokenEvent",
     "TokenizerError",
+    "UnencodableText",
     "UnsupportedArchitecture",
     "UnsupportedFormat",
     "UnsupportedTensorType",
@@ -146,15 +148,18 @@ _HOMES = {
         "InvalidLogits",
         "InvalidManifest",
         "InvalidModelId",
+        "InvalidParameter",
         "ModelFileError",
         "ModelFileNotFound",
         "ModelNotFound",
         "QueueFull",
+        "RequestError",
         "RequestTimeout",
         "ShuttingDown",
         "StoreError",
         "TemplateError",
         "TokenizerError",
+        "UnencodableText",
         "UnsupportedArchitecture",
         "UnsupportedFormat",
         "UnsupportedTensorType",

@@ -6,8 +6,8 @@ from enum import StrEnum
 from operator import index
 from typing import Protocol, SupportsIndex
 
-from rase_core.decoder import Logits
-from rase_core.errors import ContextOverflow, InvalidGenerationConfig
+from rase_core.decoder import Logits, ModelLimits
+from rase_core.errors import ContextOverflow, InvalidGenerationConfig, InvalidParameter
 from rase_core.sampling import GenerationConfig, Sampler
 from rase_core.stopping import StopMatcher
 from rase_core.text import Utf8Assembler
@@ -62,29 +62,14 @@ class Generation:
     cached_tokens: int = 0
 
 
-class ModelLimits(Protocol):
-    """What an answer must know of the decoder."""
-
-    @property
-    def eos_tokens(self) -> frozenset[int]:
-        """Every token that ends a generation."""
-
-    @property
-    def context_length(self) -> int:
-        """The most tokens that prompt and answer may have together."""
-
-    @property
-    def vocab_size(self) -> int:
-        """The length of a row of logits."""
-
-
 class Answer:
     """Chooses the tokens of one answer, turns them into text and knows when it ends.
 
     `prompt` is one that `checked_prompt` returned. `reason` is None while the answer goes on; it may have
     ended before its first token. Without a detokenizer there is no text.
 
-    Raises InvalidGenerationConfig for stop strings without a detokenizer, and for an impossible choice.
+    Raises InvalidGenerationConfig for stop strings without a detokenizer, InvalidParameter for an impossible
+    choice.
     """
 
     def __init__(
@@ -132,8 +117,9 @@ class Answer:
         self.reason = self.reason or StopReason.CANCELLED
 
     def refuse(self) -> None:
-        """End the answer with the report that was made last; text held back is not part of it."""
-        self._is_refused, self.reason = True, StopReason.CANCELLED
+        """End the answer, unless it has ended, with the report made last: text held back is left out."""
+        self._is_refused = True
+        self.cancel()
 
     def flush(self) -> TokenEvent | None:
         """Return the report of the text held back when the answer ended; None when there is none."""
@@ -182,16 +168,16 @@ class Answer:
 def checked_prompt(prompt: Sequence[int], limits: ModelLimits) -> list[int]:
     """Return the prompt as plain ints.
 
-    Raises ContextOverflow when it is longer than the context, InvalidGenerationConfig when it is empty or has
+    Raises ContextOverflow when it is longer than the context, InvalidParameter when it is empty or has
     a token outside the vocabulary.
     """
     if not len(prompt):
-        raise InvalidGenerationConfig("prompt", [], "at least one token")
+        raise InvalidParameter("prompt", [], "at least one token")
     if len(prompt) > limits.context_length:
         raise ContextOverflow(len(prompt), limits.context_length)
     for token in prompt:
         if not isinstance(token, SupportsIndex) or not 0 <= index(token) < limits.vocab_size:
-            raise InvalidGenerationConfig("prompt", token, f"token ids of 0 to {limits.vocab_size - 1}")
+            raise InvalidParameter("prompt", token, f"token ids of 0 to {limits.vocab_size - 1}")
     return [index(token) for token in prompt]
 
 
@@ -199,4 +185,4 @@ def _check_request(config: GenerationConfig, detokenizer: Detokenizer | None, ch
     if config.stop and detokenizer is None:
         raise InvalidGenerationConfig("stop", config.stop, "none without a detokenizer")
     if not 0 <= choice < 2**64:
-        raise InvalidGenerationConfig("choice", choice, f"a whole number of 0 to {2**64 - 1}")
+        raise InvalidParameter("choice", choice, f"a whole number of 0 to {2**64 - 1}")

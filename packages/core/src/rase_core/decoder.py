@@ -10,9 +10,8 @@ from numpy.typing import NDArray
 Logits = NDArray[np.float32]
 
 
-@runtime_checkable
-class TokenDecoder(Protocol):
-    """One sequence, one token at a time."""
+class ModelLimits(Protocol):
+    """What an answer must know of the decoder."""
 
     @property
     def eos_tokens(self) -> frozenset[int]:
@@ -25,6 +24,11 @@ class TokenDecoder(Protocol):
     @property
     def vocab_size(self) -> int:
         """The length of a row of logits."""
+
+
+@runtime_checkable
+class TokenDecoder(ModelLimits, Protocol):
+    """One sequence, one token at a time."""
 
     def prefill(self, tokens: Sequence[int]) -> Logits:
         """Start over with this prompt; return the logits after its last token, float32 [vocab]."""
@@ -46,23 +50,11 @@ class Batch:
     outputs: NDArray[np.int32]
 
 
-class BatchDecoder(Protocol):
+class BatchDecoder(ModelLimits, Protocol):
     """Many sequences at once; what a scheduler drives. Not thread-safe: one owner at a time.
 
     Their keys and values live in blocks, which sequences that share a prefix share.
     """
-
-    @property
-    def eos_tokens(self) -> frozenset[int]:
-        """Every token that ends a generation."""
-
-    @property
-    def context_length(self) -> int:
-        """The most tokens that one sequence may have."""
-
-    @property
-    def vocab_size(self) -> int:
-        """The length of a row of logits."""
 
     @property
     def block_tokens(self) -> int:

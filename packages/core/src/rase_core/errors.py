@@ -14,13 +14,15 @@
     │   ├── UnsupportedArchitecture
     │   ├── ArchitectureMismatch
     │   ├── TokenizerError
-    │   │   └── UnencodableText     (a request)
     │   └── TemplateError
-    │       └── InvalidConversation (a request)
     ├── HubError                    Hugging Face
-    ├── InvalidGenerationConfig     a request
-    ├── ContextOverflow
-    ├── Cancelled
+    ├── RequestError                what was asked for
+    │   ├── InvalidParameter
+    │   │   └── InvalidGenerationConfig
+    │   ├── InvalidConversation
+    │   ├── UnencodableText
+    │   └── ContextOverflow
+    ├── Cancelled                   a request under way
     ├── RequestTimeout
     ├── QueueFull                   the scheduler
     ├── ShuttingDown
@@ -159,19 +161,31 @@ class TokenizerError(ModelFileError):
     """A tokenizer is missing, broken or not known."""
 
 
-class UnencodableText(TokenizerError):
-    """A text holds something that the vocabulary has no token for, such as a control character."""
-
-    def __init__(self, what: str) -> None:
-        super().__init__(f"the model's vocabulary has no token for {what}", "remove it from the text")
-        self.what = what
-
-
 class TemplateError(ModelFileError):
-    """A chat template is missing, broken, or refuses the conversation."""
+    """A chat template is missing or broken."""
 
 
-class InvalidConversation(TemplateError):
+class HubError(EngineError):
+    """A download from Hugging Face failed."""
+
+
+class RequestError(EngineError):
+    """What was asked for cannot be done, by any model or by this one."""
+
+
+class InvalidParameter(RequestError):
+    """A parameter has a value outside its range: of a request, a registration or of loading a model."""
+
+    def __init__(self, parameter: str, value: object, expected: str) -> None:
+        super().__init__(f"invalid {parameter}: {_shown(value)}, expected {expected}")
+        self.parameter, self.value, self.expected = parameter, value, expected
+
+
+class InvalidGenerationConfig(InvalidParameter):
+    """A field of GenerationConfig has a value outside its range, or one that this model cannot have."""
+
+
+class InvalidConversation(RequestError):
     """The messages are at fault: an unknown role, missing content, or what the template refuses."""
 
     def __init__(self, reason: str, *, index: int | None = None) -> None:
@@ -179,19 +193,15 @@ class InvalidConversation(TemplateError):
         self.reason, self.index = reason, index
 
 
-class HubError(EngineError):
-    """A download from Hugging Face failed."""
+class UnencodableText(RequestError):
+    """A text holds something that the vocabulary has no token for, such as a control character."""
+
+    def __init__(self, what: str) -> None:
+        super().__init__(f"the model's vocabulary has no token for {what}", "remove it from the text")
+        self.what = what
 
 
-class InvalidGenerationConfig(EngineError):
-    """A generation parameter has a value outside its range."""
-
-    def __init__(self, parameter: str, value: object, expected: str) -> None:
-        super().__init__(f"invalid {parameter}: {_shown(value)}, expected {expected}")
-        self.parameter, self.value, self.expected = parameter, value, expected
-
-
-class ContextOverflow(EngineError):
+class ContextOverflow(RequestError):
     """A prompt does not fit the context."""
 
     def __init__(self, tokens: int, limit: int) -> None:

@@ -50,9 +50,9 @@ def generate_with(
     context leaves no room for an answer: that is an empty generation with CONTEXT_FULL. Without a detokenizer
     there is no text.
 
-    Raises ContextOverflow when the prompt is longer than the context, InvalidGenerationConfig for an empty
-    prompt, a token outside the vocabulary, or stop strings without a detokenizer, and what sampler and
-    decoder raise.
+    Raises ContextOverflow when the prompt is longer than the context, InvalidParameter for an empty prompt or
+    a token outside the vocabulary, InvalidGenerationConfig for stop strings without a detokenizer, and what
+    sampler and decoder raise.
     """
     tokens = checked_prompt(prompt, decoder)
     answer = Answer(tokens, config, decoder, detokenizer, choice)

@@ -6,8 +6,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from rase_core.answer import Answer, Detokenizer, ModelLimits, checked_prompt
-from rase_core.errors import InvalidGenerationConfig
+from rase_core.answer import Answer, Detokenizer, checked_prompt
+from rase_core.decoder import ModelLimits
+from rase_core.errors import InvalidParameter
 from rase_core.sampling import GenerationConfig
 from rase_core.scheduler.sequence import Sequence
 from rase_core.scheduler.ticket import Ticket
@@ -31,16 +32,16 @@ class GenerationRequest:
     timeout: float | None = None
 
     def check(self, most_choices: int) -> None:
-        """Raise InvalidGenerationConfig for an impossible number of choices or timeout."""
+        """Raise InvalidParameter for an impossible number of choices or timeout."""
         if not 1 <= self.n <= most_choices:
-            raise InvalidGenerationConfig("n", self.n, f"a whole number of 1 to {most_choices}")
+            raise InvalidParameter("n", self.n, f"a whole number of 1 to {most_choices}")
         if self.timeout is not None and not self.timeout > 0:
-            raise InvalidGenerationConfig("timeout", self.timeout, "more than 0 seconds")
+            raise InvalidParameter("timeout", self.timeout, "more than 0 seconds")
 
     def sequence(self, ticket: Ticket, number: int, limits: ModelLimits) -> Sequence:
         """Return the sequence of the first choice, with the other choices as its siblings.
 
-        Raises ContextOverflow, InvalidGenerationConfig.
+        Raises ContextOverflow, InvalidParameter, InvalidGenerationConfig.
         """
         prompt = checked_prompt(self.prompt, limits)
         first, *siblings = [

@@ -70,7 +70,7 @@ class Scheduler:
         a piece cancels the request, and raising fails it. Without it the handle can be iterated. `on_settled`
         hears there of the choices that have ended once there is nothing more to come, and must not raise.
 
-        Raises InvalidGenerationConfig, ContextOverflow for a prompt that can never fit, QueueFull,
+        Raises InvalidParameter, ContextOverflow for a prompt that can never fit, QueueFull,
         ShuttingDown after `close`, and BackendFailure when the scheduler is broken.
         """
         events: SimpleQueue[Event] = SimpleQueue()
