@@ -23,12 +23,14 @@ def test_a_file_that_is_not_there_is_named(tmp_path: Path) -> None:
         hash_file(tmp_path / "missing")
 
 
-def test_progress_can_give_up(tmp_path: Path) -> None:
+@pytest.mark.parametrize("error", [Cancelled(), BrokenPipeError(32, "Broken pipe")], ids=repr)
+def test_what_progress_raises_ends_the_work_as_it_is(tmp_path: Path, error: Exception) -> None:
     path = tmp_path / "x"
     path.write_bytes(b"x" * (2 << 20))
 
     def give_up(event: ProgressEvent) -> None:
-        raise Cancelled
+        raise error
 
-    with pytest.raises(Cancelled):
+    with pytest.raises(type(error)) as caught:
         hash_file(path, give_up)
+    assert caught.value is error

@@ -22,10 +22,11 @@ from rase_core.hashing import hash_file
 from rase_core.lock import FileLock
 from rase_core.manifest import ModelKind, ModelManifest, ModelSource, WeightsFile
 from rase_core.manifest_file import read_manifest, render_manifest
+from rase_core.model_file import regular_file
 from rase_core.model_id import check_model_id
 from rase_core.progress import Progress
 from rase_core.sampling import GenerationConfig
-from rase_core.weights import regular_file, weights_files, weights_format
+from rase_core.weights import weights_files, weights_format
 
 _SUFFIX = ".toml"
 _LOCK = ".lock"

@@ -10,9 +10,9 @@ from types import MappingProxyType
 
 import numpy as np
 from numpy.typing import NDArray
+from rase_core.contents import describe_contents
 from rase_core.errors import InvalidGguf, ModelFileNotFound, UnsupportedFormat
 
-from rase_models.gguf.contents import describe_contents
 from rase_models.gguf.metadata import MetadataValue, TypedMetadata
 from rase_models.gguf.parts import check_present, check_split, join_tensors, split_paths
 from rase_models.gguf.reader import MAGIC, Header, read_header

@@ -1,0 +1,41 @@
+"""A file of a model: weights, a tokenizer or a template."""
+
+import os
+import stat
+from io import BufferedReader
+from pathlib import Path
+
+from rase_core.errors import ModelFileNotFound
+
+
+def regular_file(path: Path) -> Path:
+    """Return the absolute path of a file that exists and can be read; symbolic links on the way are kept.
+
+    Raises ModelFileNotFound with the reason otherwise.
+    """
+    absolute = Path(os.path.abspath(path))  # noqa: PTH100 - Path.resolve would follow the links
+    try:
+        mode = absolute.stat().st_mode
+    except (OSError, ValueError) as error:
+        raise unreadable(absolute, error) from error
+    if not stat.S_ISREG(mode):
+        raise ModelFileNotFound(absolute, "is a folder" if stat.S_ISDIR(mode) else "is not a regular file")
+    if not os.access(absolute, os.R_OK):
+        raise ModelFileNotFound(absolute, "may not be read")
+    return absolute
+
+
+def open_file(path: Path) -> BufferedReader:
+    """Open a regular file for reading; one of another kind might never answer.
+
+    Raises ModelFileNotFound with the reason when it cannot be read.
+    """
+    try:
+        return regular_file(path).open("rb")
+    except OSError as error:
+        raise unreadable(path, error) from error
+
+
+def unreadable(path: Path, error: OSError | ValueError) -> ModelFileNotFound:
+    """Return what to raise for an error of the system's while a file is looked at or read."""
+    return ModelFileNotFound(path, getattr(error, "strerror", None) or str(error))
