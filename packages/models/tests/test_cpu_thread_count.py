@@ -6,30 +6,51 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from rase_core.errors import BackendFailure
+from rase_models.backends.base import ThreadCounts
 from rase_models.backends.cpu.thread_count import (
     cpu_quota,
     default_thread_count,
-    thread_count,
+    thread_counts,
     usable_cores,
 )
 
 
 def test_the_argument_comes_before_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("RASE_NUM_THREADS", "3")
-    assert thread_count(2) == 2
-    assert thread_count() == 3
+    assert thread_counts(2) == (2, 2)
+    assert thread_counts() == (3, 3)
 
 
 def test_the_machine_decides_when_nobody_says(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("RASE_NUM_THREADS", raising=False)
-    assert 1 <= thread_count() <= usable_cores()
+    decode, prefill = thread_counts()
+    assert 1 <= decode <= prefill <= usable_cores()
+
+
+def test_prompts_may_have_threads_of_their_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("RASE_NUM_THREADS", "3")
+    assert thread_counts(ThreadCounts(prefill=5)) == (3, 5)
+    assert thread_counts(ThreadCounts(decode=2)) == (2, 2)
+    assert thread_counts(ThreadCounts(2, 1)) == (2, 1)
+
+
+def test_a_number_of_threads_for_prompts_is_checked() -> None:
+    with pytest.raises(BackendFailure, match="not 0"):
+        thread_counts(ThreadCounts(2, 0))
+
+
+def test_prompts_have_all_cores_of_a_large_machine(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("RASE_NUM_THREADS", raising=False)
+    monkeypatch.setattr("rase_models.backends.cpu.thread_count.usable_cores", lambda: 16)
+    monkeypatch.setattr("rase_models.backends.cpu.thread_count.cpu_quota", lambda: None)
+    assert thread_counts() == (12, 16)
 
 
 @pytest.mark.parametrize("text", ["two", "1.5", "0", "-1"])
 def test_a_number_that_is_none_is_refused(text: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("RASE_NUM_THREADS", text)
     with pytest.raises(BackendFailure, match=r"must be a whole number of at least 1"):
-        thread_count()
+        thread_counts()
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,6 @@
 """The engine: registered models that answer. The door of rase for programs."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from contextlib import closing
 from pathlib import Path
 from typing import Self, overload
@@ -11,6 +11,9 @@ from rase_core.progress import Progress
 from rase_core.sampling import GenerationConfig
 from rase_core.scheduler import Handle, OnEvent, SchedulerLimits
 
+from rase_models.backends.base import Threads
+from rase_models.batch.run import BatchRun
+from rase_models.batch.task import BatchLimits, BatchTask
 from rase_models.chat import encode_chat
 from rase_models.device_check import choose_device, probe_devices
 from rase_models.gguf import open_gguf
@@ -31,7 +34,7 @@ class Engine(ModelStore):
     Args:
         store: the folder of the registered models; None for `default_store()`.
         device: auto, cpu, cuda, metal or reference.
-        threads: of the CPU backend; None for its own choice.
+        threads: of the CPU backend, a number or ThreadCounts; None for its own choice.
         context_length: the most tokens of any model's sequence, where the model's own limit is not lower.
         progress: told about hashing, downloading, loading and compiling, in the thread that does it.
         kv_memory: the most bytes for the keys and values of each model, of which only those in use are taken;
@@ -53,7 +56,7 @@ class Engine(ModelStore):
         self,
         store: Path | str | None = None,
         device: str = "auto",
-        threads: int | None = None,
+        threads: Threads = None,
         *,
         context_length: int | None = None,
         kv_memory: int | None = None,
@@ -295,6 +298,13 @@ class Engine(ModelStore):
         detokenizer = words.detokenizer(continues=True)
         with closing(self._loader.decoder(file, self.device)) as decoder:
             return generate(decoder, request.prompt, request.config, detokenizer=detokenizer)
+
+    def batch(self, tasks: Iterable[BatchTask], limits: BatchLimits | None = None) -> BatchRun:
+        """Answer many tasks, so many at a time, as an iterator of the results in the order of their ends.
+
+        A failed task is a result, too. See BatchRun, and `rase_models.batch.run_file` for files of tasks.
+        """
+        return BatchRun(self, tasks, limits)
 
     def probe(self, device: str = "auto") -> ProbeReport:
         """Try the devices that a name stands for, best first, with a real computation each."""

@@ -8,7 +8,7 @@ from rase_core.progress import Progress, ProgressEvent, ProgressPhase
 
 from rase_models.architectures import build_program
 from rase_models.backends import library_faults, load_backend
-from rase_models.backends.base import Backend
+from rase_models.backends.base import Backend, Threads
 from rase_models.decoder import ProgramDecoder
 from rase_models.gguf import GgufFile, OnBytes, open_gguf
 from rase_models.kv_budget import KvBudget
@@ -19,7 +19,7 @@ from rase_models.tokenizers.end_of_generation import end_of_generation_tokens
 def load_decoder(
     path: Path | str,
     device: str = "cpu",
-    threads: int | None = None,
+    threads: Threads = None,
     *,
     context_length: int | None = None,
     kv_budget: KvBudget | None = None,
@@ -31,7 +31,7 @@ def load_decoder(
     Args:
         path: a GGUF file, any part of a split one.
         device: the name of a backend.
-        threads: how many, None for the backend's own choice.
+        threads: how many; None for the backend's own choice.
         context_length: the most tokens of a sequence, None for as many as the model was made for.
         kv_budget: the most memory for keys and values, None for as much as there is.
         on_bytes: sees every byte of every part in order, so that the hash comes of the same pass.
@@ -55,7 +55,7 @@ def load_decoder(
 def load_gguf(
     file: GgufFile,
     device: str = "cpu",
-    threads: int | None = None,
+    threads: Threads = None,
     *,
     context_length: int | None = None,
     kv_budget: KvBudget | None = None,
@@ -77,7 +77,7 @@ def load_gguf(
 def load_on(
     backend: Backend,
     file: GgufFile,
-    threads: int | None = None,
+    threads: Threads = None,
     *,
     context_length: int | None = None,
     kv_budget: KvBudget | None = None,

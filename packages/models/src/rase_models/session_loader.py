@@ -20,6 +20,7 @@ from rase_core.progress import Progress
 from rase_core.scheduler import SchedulerLimits
 
 from rase_models.architectures import build_program
+from rase_models.backends.base import Threads
 from rase_models.byte_hashes import ByteHashes
 from rase_models.chat import ChatTemplate, choose_template
 from rase_models.decoder import ProgramDecoder
@@ -45,7 +46,7 @@ class SessionLoader:
             are limited to four contexts.
     """
 
-    threads: int | None = None
+    threads: Threads = None
     context_length: int | None = None
     progress: Progress | None = None
     kv_memory: int | None = None

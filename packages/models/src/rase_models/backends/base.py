@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Protocol, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,6 +13,23 @@ from rase_models.program import Program
 
 BLOCK_TOKENS = 64
 """Positions in one block of the KV cache, the same for every backend."""
+
+
+@dataclass(frozen=True, slots=True)
+class ThreadCounts:
+    """How many threads compute; None leaves it to the backend.
+
+    Attributes:
+        decode: in runs that have one row of each sequence.
+        prefill: in all others; None means as many as `decode` where that is given.
+    """
+
+    decode: int | None = None
+    prefill: int | None = None
+
+
+Threads: TypeAlias = int | ThreadCounts | None
+"""A number of threads for everything, or one for each kind of run, or what the backend likes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +62,10 @@ class Runner(Protocol):
     @property
     def block_nbytes(self) -> int:
         """The bytes of one KV block, all layers; 0 when the program keeps nothing."""
+
+    @property
+    def threads(self) -> int | None:
+        """The most threads that decode; None where that is not the backend's to say."""
 
     def reserve(self, blocks: int) -> None:
         """Make room for at least so many KV blocks; the contents of earlier ones stay."""
@@ -81,7 +102,7 @@ class Backend(Protocol):
         self,
         program: Program,
         weights: Iterator[Weight],
-        threads: int | None = None,
+        threads: Threads = None,
         progress: Progress | None = None,
     ) -> Runner:
         """Take the weights, in the file's order, and return a runner. Peak memory is about one copy of them.

@@ -7,7 +7,7 @@ from importlib.util import find_spec
 from rase_core.errors import BackendUnavailable
 from rase_core.progress import Progress
 
-from rase_models.backends.base import Runner
+from rase_models.backends.base import Runner, Threads
 from rase_models.gguf import Weight
 from rase_models.program import Program
 
@@ -32,9 +32,9 @@ class CpuBackend:
     def describe(self) -> str:
         """Say which machine, instructions and threads compute."""
         from rase_models.backends.cpu.instruction_set import instruction_set
-        from rase_models.backends.cpu.thread_count import thread_count
+        from rase_models.backends.cpu.thread_count import thread_counts
 
-        return f"{platform.machine()}, {instruction_set().name}, threads: {thread_count()}"
+        return f"{platform.machine()}, {instruction_set().name}, threads: {thread_counts()[0]}"
 
     def block_nbytes(self, program: Program) -> int:
         """Return the bytes of one KV block, all layers."""
@@ -46,7 +46,7 @@ class CpuBackend:
         self,
         program: Program,
         weights: Iterator[Weight],
-        threads: int | None = None,
+        threads: Threads = None,
         progress: Progress | None = None,
     ) -> Runner:
         """Pack the weights as they come.

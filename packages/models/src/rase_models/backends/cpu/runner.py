@@ -7,9 +7,10 @@ import numpy as np
 from numpy.typing import NDArray
 from rase_core.progress import Progress
 
-from rase_models.backends.base import Rows
+from rase_models.backends.base import Rows, Threads
 from rase_models.backends.cpu import abi, shapes
 from rase_models.backends.cpu.arena import Arena, Region
+from rase_models.backends.cpu.core_watch import CoreWatch
 from rase_models.backends.cpu.kernel_library import KernelLibrary, kernel_library
 from rase_models.backends.cpu.kv_blocks import KvBlocks
 from rase_models.backends.cpu.lowering import Lowered, lower
@@ -17,7 +18,7 @@ from rase_models.backends.cpu.op_table import OpTable, kernels_of
 from rase_models.backends.cpu.rope_tables import RopeTables
 from rase_models.backends.cpu.run_profile import RunProfile
 from rase_models.backends.cpu.team import TEAM_KERNELS, Team
-from rase_models.backends.cpu.thread_count import thread_count
+from rase_models.backends.cpu.thread_count import thread_counts
 from rase_models.backends.cpu.weights import WeightLoader
 from rase_models.backends.run_counters import counting
 from rase_models.gguf import Weight
@@ -34,14 +35,16 @@ class CpuRunner:
         self,
         program: Program,
         weights: Iterator[Weight],
-        threads: int | None = None,
+        threads: Threads = None,
         progress: Progress | None = None,
         *,
         fused: bool = True,
     ) -> None:
         library = kernel_library()
         library.require(TEAM_KERNELS, progress)
-        self._team = Team(library, thread_count(threads))
+        self._decoding, self._prefilling = thread_counts(threads)
+        self._team = Team(library, max(self._decoding, self._prefilling))
+        self._watch = CoreWatch(self._team.threads)
         try:
             self._load(program, weights, library, progress, fused)
         except BaseException:
@@ -106,6 +109,11 @@ class CpuRunner:
         return MAX_ROWS
 
     @property
+    def threads(self) -> int:
+        """The most threads that decode."""
+        return self._decoding
+
+    @property
     def block_nbytes(self) -> int:
         """The bytes of one KV block, all layers."""
         return self._blocks.block_nbytes
@@ -134,11 +142,22 @@ class CpuRunner:
         padded = -(-outputs // shapes.SPARE_ROWS) * shapes.SPARE_ROWS if outputs > 1 else outputs
         logits = np.empty((padded, self._logits_width), np.float32)
         self._team.set(abi.LOGITS_BASE, int(logits.ctypes.data))
-        start = time.perf_counter_ns()
-        self._team.run()
+        seconds = self._watched_run(count > len(rows.block_tables))
         if self._profile is not None:
-            self._profile.add(count, len(rows.block_tables), time.perf_counter_ns() - start)
+            self._profile.add(count, len(rows.block_tables), int(seconds * 1e9))
         return logits[:outputs, : self._vocab_size]
+
+    def _watched_run(self, is_prefill: bool) -> float:
+        """Run with as many threads as there are cores for them; returns the seconds that it took."""
+        team, start = self._team, time.perf_counter()
+        threads = self._watch.threads(self._prefilling if is_prefill else self._decoding, start)
+        before = team.processor_seconds(threads)
+        team.run(threads)
+        end = time.perf_counter()
+        after = team.processor_seconds(threads)
+        if before is not None and after is not None:
+            self._watch.saw(threads, end - start, after - before, end)
+        return end - start
 
     def _describe(self, rows: Rows, count: int, outputs: int) -> None:
         """Copy a run's description to where the kernels look for it."""

@@ -65,7 +65,6 @@ class Team:
         self._process = os.getpid()
         self._slots = memory.bytes[words:].view(np.int64).reshape(threads, -1)
         self.set(abi.SLOTS, memory.address + words)
-        self.set(abi.ACTIVE, threads)
         self._set_patience(library)
         self._stop = weakref.finalize(self, _stop, self._crew)
         self._start_workers()
@@ -86,6 +85,7 @@ class Team:
             self._crew.alarms.append(alarm)
             self._crew.threads.append(worker)
             worker.start()
+        self._clocks = [clock for thread in self._crew.threads if (clock := _clock_of(thread)) is not None]
 
     def set(self, offset: int, value: int) -> None:
         """Set a word of the context. Safe between runs for words that only claimed work reads."""
@@ -114,13 +114,26 @@ class Team:
                 "this model was loaded before the process was forked", "load models after the fork"
             )
 
-    def run(self) -> None:
-        """Run the program once; BackendFailure as `require_usable` says."""
+    def run(self, threads: int | None = None) -> None:
+        """Run the program once with so many threads, all by default.
+
+        BackendFailure as `require_usable` says.
+        """
         self.require_usable()
+        self.set(abi.ACTIVE, threads or self.threads)
         if self.words[abi.SLEEPERS // abi.WORD]:
             for alarm in self._crew.alarms:
                 alarm.set()
         self._run(0, self.threads, 0, self._context)
+
+    def processor_seconds(self, threads: int) -> float | None:
+        """Return the processor time that the caller and the first workers of so many have had so far.
+
+        None where the system does not tell.
+        """
+        if len(self._clocks) < threads - 1:
+            return None
+        return time.thread_time() + sum(map(time.clock_gettime, self._clocks[: threads - 1]))
 
     def settle(self) -> None:
         """Wait until no worker is inside a run, so that memory that a run uses may change place or go."""
@@ -136,6 +149,13 @@ class Team:
     def close(self) -> None:
         """Send the workers home and wait until they are gone. A closed team cannot run."""
         self._stop()
+
+
+def _clock_of(thread: threading.Thread) -> int | None:
+    """Return the clock of a running thread's processor time; None where the system has none."""
+    if not hasattr(time, "pthread_getcpuclockid") or thread.ident is None:
+        return None
+    return time.pthread_getcpuclockid(thread.ident)
 
 
 def _work(crew: _Crew, number: int, alarm: threading.Event) -> None:

@@ -7,22 +7,36 @@ from pathlib import Path
 
 from rase_core.errors import BackendFailure
 
+from rase_models.backends.base import ThreadCounts, Threads
+
 _MANY_CORES = 12
 _SPARED = 4
-"""On a large machine a few cores stay free: one busy neighbour would hold up every step."""
+"""On a large machine a few cores stay free in decoding: one busy neighbour would hold up every step."""
 
 
-def thread_count(threads: int | None = None) -> int:
-    """Return the number of threads: the argument, else RASE_NUM_THREADS, else by the machine's cores.
+def thread_counts(threads: Threads = None) -> tuple[int, int]:
+    """Return the numbers of threads that decode and that prefill.
+
+    They are the argument's, else RASE_NUM_THREADS, else those that suit the machine's cores.
 
     Raises:
-        BackendFailure: the number is not positive.
+        BackendFailure: a number is not positive.
     """
-    if threads is not None:
-        return _checked(threads, "the number of threads")
-    if text := os.environ.get("RASE_NUM_THREADS"):
-        return _checked(text, "RASE_NUM_THREADS")
-    return default_thread_count(usable_cores(), cpu_quota())
+    wanted = threads if isinstance(threads, ThreadCounts) else ThreadCounts(threads)
+    decode = _wanted_to_decode(wanted)
+    prefill = decode if wanted.prefill is None else _checked(wanted.prefill, "the number of threads")
+    if decode is None:
+        cores, quota = usable_cores(), cpu_quota()
+        decode = default_thread_count(cores, quota)
+        prefill = _within(quota, cores) if prefill is None else prefill
+    return decode, prefill or decode
+
+
+def _wanted_to_decode(wanted: ThreadCounts) -> int | None:
+    if wanted.decode is not None:
+        return _checked(wanted.decode, "the number of threads")
+    text = os.environ.get("RASE_NUM_THREADS")
+    return _checked(text, "RASE_NUM_THREADS") if text else None
 
 
 def _checked(value: int | str, name: str) -> int:
@@ -36,9 +50,12 @@ def _checked(value: int | str, name: str) -> int:
 
 
 def default_thread_count(cores: int, quota: float | None) -> int:
-    """Return the threads for so many usable physical cores and a limit on processor time, in cores."""
-    count = cores - _SPARED if cores >= _MANY_CORES else cores
-    return max(1, min(count, int(quota)) if quota is not None else count)
+    """Return the threads that decode on so many physical cores, with a limit on processor time, in cores."""
+    return _within(quota, cores - _SPARED if cores >= _MANY_CORES else cores)
+
+
+def _within(quota: float | None, count: int) -> int:
+    return max(1, count if quota is None else min(count, int(quota)))
 
 
 def usable_cores() -> int:

@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 from rase_core.progress import Progress
 
-from rase_models.backends.base import Rows
+from rase_models.backends.base import Rows, Threads
 from rase_models.backends.reference.cache import layer_caches
 from rase_models.backends.reference.ops import Run, execute
 from rase_models.gguf import Weight
@@ -21,6 +21,7 @@ class ReferenceRunner:
     """A Program with its weights in numpy arrays."""
 
     max_rows = 512
+    threads = None
 
     def __init__(self, program: Program, weights: Mapping[str, Floats]) -> None:
         self._program = program
@@ -73,7 +74,7 @@ class ReferenceBackend:
         self,
         program: Program,
         weights: Iterator[Weight],
-        threads: int | None = None,
+        threads: Threads = None,
         progress: Progress | None = None,
     ) -> ReferenceRunner:
         """Dequantise the weights that the program names; the number of threads is numpy's own affair."""

@@ -188,7 +188,7 @@ def worker() -> Any:
             if step != seen:
                 _take_part(thread, step, context)
                 seen = step
-                pauses = 0
+                pauses = 0 if thread < load_i64(context + ACTIVE) else load_i64(context + SPINS)
             elif pauses < load_i64(context + SPINS):
                 pauses += 1
                 pause()

@@ -1,0 +1,58 @@
+"""Notices when something else takes cores, and then uses fewer threads.
+
+A run is only as fast as its slowest thread: one that shares its core holds a chunk while it does not run, and
+all others wait. So a core that is half taken makes two threads slower than one. The sign is processor time:
+threads that have their cores get as much of it as the run took, since they spin while they wait.
+"""
+
+from dataclasses import dataclass
+
+_WINDOW_SECONDS = 0.02
+"""Runs that are judged together: a few slices of the system's scheduler."""
+_LOST_CORES = 0.25
+"""What the threads may lack of processor time, in cores. Waking up costs them less than that."""
+_FIRST_RETRY_SECONDS = 0.1
+_LONGEST_RETRY_SECONDS = 5.0
+_SETTLED_SECONDS = 0.5
+"""One more thread that works for so long was a good idea."""
+
+
+@dataclass(slots=True)
+class CoreWatch:
+    """How many threads are worth using, out of `most`. Times are of any clock, in seconds.
+
+    Trying one thread more costs a window when the core is still taken, so the pauses between trials double.
+    """
+
+    most: int
+    limit: int = 0
+    _ran: float = 0.0
+    _lost: float = 0.0
+    _raised_at: float = -_SETTLED_SECONDS
+    _retry_at: float = 0.0
+    _pause: float = _FIRST_RETRY_SECONDS
+
+    def __post_init__(self) -> None:
+        self.limit = self.most
+
+    def threads(self, wanted: int, now: float) -> int:
+        """Return how many threads, at most `wanted`, should take part in a run that begins now."""
+        if self.limit < self.most and now >= self._retry_at:
+            self.limit += 1
+            self._raised_at, self._retry_at = now, now + self._pause
+            self._ran = self._lost = 0.0
+        return min(wanted, self.limit)
+
+    def saw(self, threads: int, seconds: float, processor_seconds: float, now: float) -> None:
+        """Note that a run of so many threads took some time, and how much of it they were running."""
+        self._ran += seconds
+        self._lost += threads * seconds - processor_seconds
+        if self._ran >= _WINDOW_SECONDS:
+            if threads > 1 and self._lost > _LOST_CORES * self._ran:
+                self._use_fewer(threads - 1, now)
+            self._ran = self._lost = 0.0
+
+    def _use_fewer(self, threads: int, now: float) -> None:
+        failed_soon = now - self._raised_at < _SETTLED_SECONDS
+        self._pause = min(2 * self._pause, _LONGEST_RETRY_SECONDS) if failed_soon else _FIRST_RETRY_SECONDS
+        self.limit, self._retry_at = threads, now + self._pause

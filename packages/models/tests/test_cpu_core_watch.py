@@ -1,0 +1,59 @@
+"""Using fewer threads while something else takes cores."""
+
+from rase_models.backends.cpu.core_watch import CoreWatch
+
+
+def run(watch: CoreWatch, now: float, share: float, seconds: float = 0.005, wanted: int = 2) -> int:
+    """Let one run happen in which each of several threads has this share of a core; returns their number."""
+    threads = watch.threads(wanted, now)
+    had = seconds * (threads * share if threads > 1 else 1.0)
+    watch.saw(threads, seconds, had, now + seconds)
+    return threads
+
+
+def runs(watch: CoreWatch, start: float, count: int, share: float) -> list[int]:
+    return [run(watch, start + 0.005 * index, share) for index in range(count)]
+
+
+def test_threads_that_have_their_cores_stay() -> None:
+    assert runs(CoreWatch(2), 0.0, 1000, 0.95) == [2] * 1000
+
+
+def test_a_taken_core_is_noticed_within_a_few_runs() -> None:
+    taken = runs(CoreWatch(2), 0.0, 10, 0.7)
+    assert taken == [2] * 4 + [1] * 6
+
+
+def test_trials_of_another_thread_become_rare() -> None:
+    watch = CoreWatch(2)
+    taken = runs(watch, 0.0, 4000, 0.7)
+    assert taken[:400].count(2) < 60
+    assert taken[2000:].count(2) < 20
+
+
+def test_a_free_core_is_used_again() -> None:
+    watch = CoreWatch(2)
+    runs(watch, 0.0, 1000, 0.7)
+    after = runs(watch, 5.0, 2000, 1.0)
+    assert after[-1] == 2
+    assert after.index(2) * 0.005 <= 5.0
+
+
+def test_trouble_after_a_long_peace_is_tried_again_soon() -> None:
+    watch = CoreWatch(2)
+    runs(watch, 0.0, 1000, 0.7)
+    runs(watch, 5.0, 2000, 1.0)
+    later = runs(watch, 15.0, 100, 0.7)
+    assert 2 in later[10:30]
+
+
+def test_the_last_thread_always_runs() -> None:
+    watch = CoreWatch(1)
+    watch.saw(1, 1.0, 0.1, 1.0)
+    assert watch.threads(1, 2.0) == 1
+
+
+def test_one_of_many_threads_goes_at_a_time() -> None:
+    watch = CoreWatch(8)
+    assert [run(watch, 0.03 * index, 0.9, 0.03, 8) for index in range(4)] == [8, 7, 6, 5]
+    assert watch.threads(2, 0.12) == 2
