@@ -39,3 +39,13 @@ def test_a_file_is_opened_for_reading(tmp_path: Path) -> None:
     (tmp_path / "file").write_bytes(b"x")
     with open_file(tmp_path / "file") as file:
         assert file.read() == b"x"
+
+
+@pytest.mark.skipif(not Path("/proc/self/mem").exists(), reason="needs a file that cannot be read")
+@pytest.mark.parametrize("size", [1, -1, 1 << 20])
+def test_a_disk_that_does_not_answer_is_named(size: int) -> None:
+    with (
+        open_file(Path("/proc/self/mem")) as file,
+        pytest.raises(ModelFileNotFound, match=r"/proc/self/mem: Input/output error"),
+    ):
+        file.read(size)

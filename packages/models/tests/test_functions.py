@@ -7,9 +7,10 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from rase_core.errors import BackendUnavailable, InvalidGenerationConfig, ModelNotFound
+from rase_core.errors import BackendUnavailable, InvalidGenerationConfig, ModelFileNotFound, ModelNotFound
 from rase_models import functions
 from rase_models.gguf import open_gguf
+from rase_models.testing import write_tiny_model
 
 HELLO = [{"role": "user", "content": "Hello"}]
 
@@ -95,13 +96,15 @@ def test_top_k_none_is_off_and_stop_tokens_stop(store: str) -> None:
     assert everything == ""
 
 
-def test_models_stay_in_memory_between_calls(store: str) -> None:
-    functions.generate_registered_gguf(store, "tiny", "Hello", 1, device="reference")
-    (session,) = functions._cache().sessions()
-    functions.generate_registered_gguf(store, "tiny", "Hello", 1, device="reference")
-    assert functions._cache().sessions() == [session]
+def test_models_stay_in_memory_between_calls(store: str, tmp_path: Path) -> None:
+    weights = write_tiny_model(tmp_path / "passing.gguf")
+    functions.import_model(store, str(weights), "passing")
+    first = functions.generate_registered_gguf(store, "passing", "Hello", 1, device="reference")
+    weights.unlink()
+    assert functions.generate_registered_gguf(store, "passing", "Hello", 1, device="reference") == first
     functions.unload_models()
-    assert functions._cache().sessions() == []
+    with pytest.raises(ModelFileNotFound):
+        functions.generate_registered_gguf(store, "passing", "Hello", 1, device="reference")
 
 
 def test_a_file_runs_without_a_store(tiny_path: Path, store: str) -> None:

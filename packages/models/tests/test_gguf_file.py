@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from rase_core.errors import EngineError, InvalidGguf, ModelFileNotFound, UnsupportedFormat
 from rase_models.gguf import GgmlType, GgufFile, open_gguf
-from rase_models.gguf.file import _PIECE
+from rase_models.gguf.file import PIECE
 
 TENSORS = {
     "token_embd.weight": np.arange(96, dtype=np.float32).reshape(3, 32),
@@ -134,14 +134,14 @@ def test_weights_can_be_read_without_watching_the_bytes(model: Path) -> None:
 def test_a_large_tensor_is_seen_in_pieces(tmp_path: Path) -> None:
     path = tmp_path / "large.gguf"
     writer = gguf.GGUFWriter(path, "llama")
-    writer.add_tensor("a", np.zeros(_PIECE + 5, dtype=np.int8))
+    writer.add_tensor("a", np.zeros(PIECE + 5, dtype=np.int8))
     writer.write_header_to_file()
     writer.write_kv_data_to_file()
     writer.write_tensors_to_file()
     writer.close()
     pieces: list[int] = []
     assert len(list(open_gguf(path).weights(lambda part, data: pieces.append(len(data))))) == 1
-    assert max(pieces) == _PIECE
+    assert max(pieces) == PIECE
     assert sum(pieces) == path.stat().st_size
 
 
@@ -197,9 +197,9 @@ def test_a_file_that_is_no_gguf_is_told_for_what_it_is(tmp_path: Path, data: byt
 
 
 def test_a_path_that_is_no_file_is_named(tmp_path: Path) -> None:
-    with pytest.raises(ModelFileNotFound, match="is a directory"):
+    with pytest.raises(ModelFileNotFound, match="is a folder"):
         open_gguf(tmp_path)
-    with pytest.raises(ModelFileNotFound, match="no such file"):
+    with pytest.raises(ModelFileNotFound, match="No such file"):
         open_gguf(tmp_path / "absent.gguf")
     with pytest.raises(ModelFileNotFound, match="null"):
         open_gguf("a\0b.gguf")
@@ -215,7 +215,7 @@ def test_a_pipe_is_refused_without_waiting_for_it(tmp_path: Path) -> None:
 @pytest.mark.skipif(not hasattr(os, "geteuid") or os.geteuid() == 0, reason="root may read everything")
 def test_a_file_without_read_permission_is_named(model: Path) -> None:
     model.chmod(0)
-    with pytest.raises(ModelFileNotFound, match="permission denied"):
+    with pytest.raises(ModelFileNotFound, match="may not be read"):
         open_gguf(model)
 
 
@@ -245,3 +245,16 @@ def test_the_real_model_s_header_agrees_with_the_gguf_package(smollm2_path: Path
                 field.contents(),
                 tuple(field.contents()) if isinstance(field.contents(), list) else None,
             )
+
+
+@pytest.mark.skipif(not Path("/proc/self/mem").exists(), reason="needs a file that cannot be read")
+def test_a_disk_that_does_not_answer_is_named(model: Path, tmp_path: Path) -> None:
+    with pytest.raises(ModelFileNotFound, match=r"/proc/self/mem: Input/output error"):
+        open_gguf("/proc/self/mem")
+    file = open_gguf(model)
+    model.unlink()
+    model.symlink_to("/proc/self/mem")
+    with pytest.raises(EngineError):
+        list(file.weights())
+    with pytest.raises(ModelFileNotFound, match="Input/output error"):
+        file.read("output.weight")

@@ -2,10 +2,9 @@
 
 import hashlib
 import os
-from io import BufferedReader
 from pathlib import Path
 
-from rase_core.model_file import open_file, unreadable
+from rase_core.model_file import open_file
 from rase_core.progress import Progress, ProgressEvent, ProgressPhase
 
 _BUFFER = 1 << 20  # stays in a core's cache between the read and the hash
@@ -21,16 +20,9 @@ def hash_file(path: Path, progress: Progress | None = None) -> tuple[str, int]:
     buffer = memoryview(bytearray(_BUFFER))
     with open_file(path) as file:
         total = os.fstat(file.fileno()).st_size
-        while count := _read(path, file, buffer):
+        while count := file.readinto(buffer):
             digest.update(buffer[:count])
             done += count
             if progress is not None:
                 progress(ProgressEvent(ProgressPhase.HASH, path.name, done, total))
     return digest.hexdigest(), done
-
-
-def _read(path: Path, file: BufferedReader, buffer: memoryview) -> int:
-    try:
-        return file.readinto(buffer)
-    except OSError as error:
-        raise unreadable(path, error) from error

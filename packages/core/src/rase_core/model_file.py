@@ -2,10 +2,14 @@
 
 import os
 import stat
-from io import BufferedReader
+from io import BufferedReader, FileIO
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from rase_core.errors import ModelFileNotFound
+
+if TYPE_CHECKING:
+    from _typeshed import WriteableBuffer
 
 
 def regular_file(path: Path) -> Path:
@@ -28,12 +32,32 @@ def regular_file(path: Path) -> Path:
 def open_file(path: Path) -> BufferedReader:
     """Open a regular file for reading; one of another kind might never answer.
 
-    Raises ModelFileNotFound with the reason when it cannot be read.
+    Raises ModelFileNotFound with the reason when it cannot be read, now or by the reader that is returned.
     """
     try:
-        return regular_file(path).open("rb")
+        return BufferedReader(_Content(regular_file(path)))
     except OSError as error:
         raise unreadable(path, error) from error
+
+
+class _Content(FileIO):
+    """The bytes of a file; what the disk fails to give is named."""
+
+    def __init__(self, path: Path) -> None:
+        super().__init__(path)
+        self._path = path
+
+    def readinto(self, buffer: "WriteableBuffer") -> int | None:
+        try:
+            return super().readinto(buffer)
+        except OSError as error:
+            raise unreadable(self._path, error) from error
+
+    def readall(self) -> bytes:
+        try:
+            return super().readall()
+        except OSError as error:
+            raise unreadable(self._path, error) from error
 
 
 def unreadable(path: Path, error: OSError | ValueError) -> ModelFileNotFound:

@@ -9,7 +9,8 @@ from rase_core.manifest import ModelFormat
 from rase_core.model_file import open_file, regular_file
 
 _SPLIT = re.compile(r"(?P<stem>.+)-(?P<part>\d{5})-of-(?P<count>\d{5})(?P<suffix>\.gguf)", re.IGNORECASE)
-_GGUF_MAGIC = b"GGUF"
+GGUF_MAGIC = b"GGUF"
+"""The first bytes of every GGUF file."""
 
 
 def split_parts(name: str) -> tuple[str, ...]:
@@ -38,7 +39,7 @@ def weights_format(path: Path) -> ModelFormat:
     """Return the format that a file's first bytes show. Raises UnsupportedFormat."""
     with open_file(path) as file:
         start = file.read(64)
-    if start.startswith(_GGUF_MAGIC):
+    if start.startswith(GGUF_MAGIC):
         return ModelFormat.GGUF
     if path.suffix.lower() == ".safetensors" and start[8:9] == b"{":
         return ModelFormat.SAFETENSORS

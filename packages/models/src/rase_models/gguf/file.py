@@ -1,7 +1,6 @@
 """A GGUF model, one file or split into several: its metadata, its tensor table and its bytes."""
 
 import os
-import stat
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from io import BufferedReader
@@ -11,11 +10,13 @@ from types import MappingProxyType
 import numpy as np
 from numpy.typing import NDArray
 from rase_core.contents import describe_contents
-from rase_core.errors import InvalidGguf, ModelFileNotFound, UnsupportedFormat
+from rase_core.errors import InvalidGguf, UnsupportedFormat
+from rase_core.model_file import open_file
+from rase_core.weights import GGUF_MAGIC
 
 from rase_models.gguf.metadata import MetadataValue, TypedMetadata
 from rase_models.gguf.parts import check_present, check_split, join_tensors, split_paths
-from rase_models.gguf.reader import MAGIC, Header, read_header
+from rase_models.gguf.reader import Header, read_header
 from rase_models.gguf.tensor import TensorInfo, Weight
 
 OnBytes = Callable[[int, memoryview], None]
@@ -24,7 +25,8 @@ OnBytes = Callable[[int, memoryview], None]
 The memory is not used again: another thread may read it later, as long as nobody writes to the weight.
 """
 
-_PIECE = 1 << 24  # the most bytes of one read, so that `on_bytes` starts early
+PIECE = 1 << 24
+"""The most bytes of one read, so that `on_bytes` starts early."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -57,7 +59,7 @@ class GgufFile(TypedMetadata):
         info = self.tensors.get(name)
         if info is None:
             raise InvalidGguf(self.path, f"tensor {name!r} is missing")
-        with _open(self.parts[info.part]) as file:
+        with open_file(self.parts[info.part]) as file:
             file.seek(info.offset)
             return _read_tensor(self.parts[info.part], file, info, _ignore)
 
@@ -73,7 +75,7 @@ class GgufFile(TypedMetadata):
     def _part_weights(self, part: int, on_bytes: OnBytes | None) -> Iterator[Weight]:
         path, size = self.parts[part], self.sizes[part]
         see = _ignore if on_bytes is None else lambda data: on_bytes(part, data)
-        with _open(path) as file:
+        with open_file(path) as file:
             _check_size(path, file, size)
             for info in [tensor for tensor in self.tensors.values() if tensor.part == part]:
                 _pass_over(path, file, info.offset, see)
@@ -85,8 +87,8 @@ class GgufFile(TypedMetadata):
 def open_gguf(path: Path | str) -> GgufFile:
     """Read and check the header of a GGUF model; from any part of a split one, all its parts.
 
-    No weights are read. Raises ModelFileNotFound; UnsupportedFormat when it is not a little-endian GGUF of
-    version 2 or 3; InvalidGguf when it breaks the format.
+    No weights are read. Raises ModelFileNotFound for a file that cannot be read; UnsupportedFormat when it
+    is not a little-endian GGUF of version 2 or 3; InvalidGguf when it breaks the format.
     """
     path = Path(path)
     parts = split_paths(path)
@@ -106,25 +108,13 @@ def open_gguf(path: Path | str) -> GgufFile:
 
 
 def _read_part(path: Path, part: int) -> Header:
-    with _open(path) as file:
+    with open_file(path) as file:
         size = os.fstat(file.fileno()).st_size
         head = file.read(64)
-        if not head.startswith(MAGIC):
+        if not head.startswith(GGUF_MAGIC):
             raise UnsupportedFormat(path, describe_contents(head))
         file.seek(0)
         return read_header(path, file, size, part)
-
-
-def _open(path: Path) -> BufferedReader:
-    """Open a regular file for reading; ModelFileNotFound says why not."""
-    try:
-        mode = path.stat().st_mode
-        if stat.S_ISREG(mode):
-            return path.open("rb")
-    except (OSError, ValueError) as error:
-        reason = getattr(error, "strerror", None) or str(error)
-        raise ModelFileNotFound(path, reason.lower()) from error
-    raise ModelFileNotFound(path, "is a directory" if stat.S_ISDIR(mode) else "is not a regular file")
 
 
 def _check_size(path: Path, file: BufferedReader, size: int) -> None:
@@ -146,13 +136,13 @@ def _pass_over(path: Path, file: BufferedReader, end: int, see: Callable[[memory
     if see is _ignore:
         file.seek(end)
     while (gap := end - file.tell()) > 0:
-        _fill(path, file, memoryview(bytearray(min(gap, _PIECE))), see)
+        _fill(path, file, memoryview(bytearray(min(gap, PIECE))), see)
 
 
 def _fill(path: Path, file: BufferedReader, view: memoryview, see: Callable[[memoryview], None]) -> None:
     done = 0
     while done < len(view):
-        piece = view[done : done + _PIECE]
+        piece = view[done : done + PIECE]
         count = file.readinto(piece)
         if not count:
             raise InvalidGguf(path, "the file became shorter while it was read", offset=file.tell())

@@ -1,26 +1,20 @@
 """Split models: the files `NAME-00001-of-0000N.gguf` that hold one model together."""
 
-import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from rase_core.errors import InvalidGguf, ModelFileNotFound
+from rase_core.weights import split_parts
 
 from rase_models.gguf.metadata import MetadataValue
 from rase_models.gguf.reader import Header
 from rase_models.gguf.tensor import TensorInfo
 
-_PART = re.compile(r"(?P<stem>.+)-(?P<number>\d{5})-of-(?P<count>\d{5})(?P<suffix>\.gguf)", re.IGNORECASE)
-
 
 def split_paths(path: Path) -> tuple[Path, ...]:
     """Return all parts, in order, of the model that a file name belongs to; the file alone if not split."""
-    match = _PART.fullmatch(path.name)
-    if match is None or not 1 <= int(match["number"]) <= int(match["count"]):
-        return (path,)
-    stem, count, suffix = match["stem"], int(match["count"]), match["suffix"]
-    names = (f"{stem}-{number:05}-of-{count:05}{suffix}" for number in range(1, count + 1))
-    return tuple(path.with_name(name) for name in names)
+    names = split_parts(path.name)
+    return (path,) if len(names) == 1 else tuple(path.with_name(name) for name in names)
 
 
 def check_present(paths: Sequence[Path]) -> None:

@@ -7,13 +7,13 @@ from typing import BinaryIO
 
 import numpy as np
 from rase_core.errors import InvalidGguf, UnsupportedFormat
+from rase_core.weights import GGUF_MAGIC
 
 from rase_models.gguf.cursor import Cursor
 from rase_models.gguf.metadata import MetadataValue, NumberArray, describe_value
 from rase_models.gguf.tensor import TensorInfo
 from rase_models.gguf.types import TYPE_LAYOUTS, GgmlType, ValueType
 
-MAGIC = b"GGUF"
 VERSIONS = (2, 3)
 MAX_DIMENSIONS = 4
 MAX_KEY = 65535
@@ -56,7 +56,7 @@ def read_header(path: Path, file: BinaryIO, size: int, part: int = 0) -> Header:
     InvalidGguf for a broken one.
     """
     cursor = Cursor(path, file, size)
-    cursor.take(len(MAGIC), "the magic")
+    cursor.take(len(GGUF_MAGIC), "the magic")
     version = _read_version(path, cursor)
     tensor_count = cursor.length("the tensor count")
     entry_count = cursor.length("the metadata count")
