@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from rase_core.errors import InvalidGenerationConfig
+from rase_core.errors import InvalidParameter
 
 from rase_models.backends.base import BLOCK_TOKENS
 from rase_models.machine_memory import machine_memory
@@ -23,7 +23,7 @@ class KvBudget:
     def tokens(self, block_nbytes: int, context_length: int) -> int | None:
         """Return how many tokens fit, in whole blocks; None when they take no memory.
 
-        Raises InvalidGenerationConfig when not even one block fits.
+        Raises InvalidParameter when not even one block fits.
         """
         if not block_nbytes:
             return None
@@ -31,7 +31,7 @@ class KvBudget:
         if not self.is_firm:
             return max(tokens, -(-context_length // BLOCK_TOKENS) * BLOCK_TOKENS)
         if not tokens:
-            raise InvalidGenerationConfig("kv_memory", self.nbytes, f"at least {block_nbytes} bytes")
+            raise InvalidParameter("kv_memory", self.nbytes, f"at least {block_nbytes} bytes")
         return tokens
 
 
