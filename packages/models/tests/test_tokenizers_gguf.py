@@ -98,7 +98,19 @@ def test_the_real_model_tells_its_special_tokens(smollm2: Tokenizer) -> None:
     assert {smollm2.id_to_token(i) for i in smollm2.eos_token_ids} >= {"<|im_end|>", "<|endoftext|>"}
     assert smollm2.vocab_size == 49152
     assert smollm2.token_to_id("<|im_start|>") == 1
-    assert 1 in smollm2.special_token_ids
+
+
+def test_a_text_that_begins_with_bos_gets_no_second_one() -> None:
+    tokenizer = _sentencepiece()
+    once = tokenizer.encode("<s>he")
+    assert tokenizer.add_bos and once.count(1) == 1 and once[0] == 1
+    assert tokenizer.encode("<s><s>he") == tokenizer.encode_prompt("<s><s>he") == once
+    assert tokenizer.encode("<s>", add_special_tokens=False) == tokenizer.encode("") == [1]
+    assert tokenizer.encode("he<s>").count(1) == 2  # within a text it is what was asked for
+
+
+def test_a_repeated_token_stays_where_no_bos_is_added(smollm2: Tokenizer) -> None:
+    assert smollm2.encode("<|im_start|><|im_start|>") == [1, 1]
 
 
 def test_unknown_ids_have_no_text(smollm2: Tokenizer) -> None:

@@ -1,13 +1,14 @@
 """Tokenizers built from a tokenizer.json, against the library's own decoding."""
 
 import json
+import os
 from pathlib import Path
 from typing import Any
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from rase_core.errors import ModelFileNotFound, TokenizerError
+from rase_core.errors import ModelFileNotFound, TokenizerError, UnencodableText
 from rase_models.gguf import open_gguf
 from rase_models.tokenizers import Tokenizer, load_tokenizer
 
@@ -195,6 +196,61 @@ def test_a_bos_that_is_no_token_is_a_named_error(tmp_path: Path) -> None:
     document = _llama(post_processor={**BOS_FIRST, "special_tokens": {}})
     with pytest.raises(TokenizerError, match=r"not a tokenizer\.json"):
         load_tokenizer(_write(tmp_path, document))
+
+
+def test_a_text_that_begins_with_bos_gets_no_second_one(llama: Tokenizer) -> None:
+    assert llama.encode("<s>he") == llama.encode_prompt("<s><s>he") == [1, *llama.encode("<s>he")[1:]]
+    assert llama.encode("<s>he").count(1) == 1
+
+
+@pytest.mark.parametrize(
+    "model",
+    [
+        {"type": "BPE", "vocab": {"a": 0, "b": 1, "ab": 2}, "merges": [["a", "b"]]},
+        {"type": "BPE", "vocab": {"a": 0, "b": 1, "ab": 2, "<0x00>": 3}, "merges": [], "byte_fallback": True},
+        {"type": "WordLevel", "vocab": {"ab": 0, "a": 1}, "unk_token": "missing"},
+        {"type": "Unigram", "vocab": [["a", -1.0], ["b", -2.0]], "unk_id": None},
+    ],
+)
+def test_a_text_that_no_token_stands_for_is_refused_and_not_dropped(
+    model: dict[str, Any], tmp_path: Path
+) -> None:
+    tokenizer = load_tokenizer(_write(tmp_path, {**_plain(), "model": model}))
+    assert tokenizer.decode(tokenizer.encode("ab")) == "ab"
+    for parse_special in (True, False):
+        with pytest.raises(UnencodableText, match=r"no token for ('x'|a part of the text)"):
+            tokenizer.encode("abxab", parse_special=parse_special)
+    assert tokenizer.decode(tokenizer.encode("ab")) == "ab"
+
+
+def test_a_byte_that_no_token_stands_for_is_refused(tmp_path: Path) -> None:
+    byte_level = {"type": "ByteLevel", "add_prefix_space": False, "trim_offsets": True, "use_regex": False}
+    model = {"type": "BPE", "vocab": {"c": 0, "d": 1, "Ã": 2}, "merges": []}
+    document = {**_plain(), "model": model, "pre_tokenizer": byte_level, "decoder": byte_level}
+    tokenizer = load_tokenizer(_write(tmp_path, document))
+    assert tokenizer.encode("cd") == [0, 1]
+    with pytest.raises(UnencodableText, match="'é'"):
+        tokenizer.encode("cédé")
+
+
+def _plain() -> dict[str, Any]:
+    keys = ("added_tokens", "normalizer", "pre_tokenizer", "post_processor")
+    return {**_llama(decoder={"type": "Fuse"}), **dict.fromkeys(keys[1:]), "added_tokens": []}
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="needs named pipes")
+def test_a_pipe_is_refused_without_waiting_for_it(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "tokenizer.json")
+    with pytest.raises(ModelFileNotFound, match="is not a regular file"):
+        load_tokenizer(tmp_path / "tokenizer.json")
+
+
+def test_a_file_too_long_for_a_tokenizer_is_not_read(tmp_path: Path) -> None:
+    path = tmp_path / "tokenizer.json"
+    with path.open("wb") as file:
+        file.truncate(1 << 40)
+    with pytest.raises(TokenizerError, match="more than 256 MiB"):
+        load_tokenizer(path)
 
 
 def test_a_missing_file_is_named(tmp_path: Path) -> None:

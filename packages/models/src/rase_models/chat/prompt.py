@@ -26,14 +26,4 @@ def encode_chat(
         continue_final_message=continue_final_message,
         **extra,
     )
-    return encode_prompt(tokenizer, text)
-
-
-def encode_prompt(tokenizer: Tokenizer, text: str) -> list[int]:
-    """Return the ids of a rendered conversation: at most one BOS before it, and no EOS after it."""
-    ids = tokenizer.encode(text, add_special_tokens=False, parse_special=True)
-    bos = tokenizer.bos_token_id
-    written = next((i for i, token in enumerate(ids) if token != bos), len(ids))
-    if bos is not None and (written or tokenizer.add_bos):
-        return [bos, *ids[written:]]
-    return ids
+    return tokenizer.encode_prompt(text)

@@ -4,7 +4,9 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import numpy as np
-from rase_core.errors import InvalidGguf, ModelFileNotFound, TokenizerError
+from rase_core.errors import InvalidGguf, TokenizerError
+from rase_core.model_file import open_file
+from rase_core.weights import GGUF_MAGIC
 
 from rase_models.gguf import GgufFile, open_gguf
 from rase_models.tokenizers.byte_level import MERGES_KEY, ByteLevelBpe, byte_level_bytes
@@ -25,7 +27,9 @@ def load_tokenizer(path: Path | str) -> Tokenizer:
     Raises ModelFileNotFound; TokenizerError when the file is neither, is broken, or needs what is not known.
     """
     path = Path(path)
-    if _starts_with(path, b"GGUF"):
+    with open_file(path) as file:
+        is_gguf = file.read(len(GGUF_MAGIC)) == GGUF_MAGIC
+    if is_gguf:
         return tokenizer_from_gguf(open_gguf(path))
     from rase_models.tokenizers.tokenizer_json import tokenizer_from_json
 
@@ -87,11 +91,3 @@ def _rules(vocabulary: Vocabulary, *, adds_space: bool) -> SpecialRules:
         add_bos=vocabulary.add_bos,
         adds_space=adds_space,
     )
-
-
-def _starts_with(path: Path, magic: bytes) -> bool:
-    try:
-        with path.open("rb") as file:
-            return file.read(len(magic)) == magic
-    except (OSError, ValueError) as error:
-        raise ModelFileNotFound(path, getattr(error, "strerror", None) or str(error)) from error

@@ -92,12 +92,23 @@ class Tokenizer:
     def encode(self, text: str, add_special_tokens: bool = True, parse_special: bool = True) -> list[int]:
         """Return the ids of a text.
 
-        `add_special_tokens` adds BOS and EOS where the model wants them; `parse_special` makes the spelling
-        of a control token that token, otherwise it is text like any other. A lone surrogate, which UTF-8
-        cannot hold, counts as U+FFFD. Raises UnencodableText when no token stands for a part of the text.
+        `add_special_tokens` adds BOS and EOS where the model wants them, BOS only to a text that does not
+        begin with it; `parse_special` makes the spelling of a control token that token, otherwise it is text
+        like any other. A lone surrogate, which UTF-8 cannot hold, counts as U+FFFD. Raises UnencodableText
+        when no token stands for a part of the text, unless the vocabulary has an unknown token for it.
         """
         clean = text if text.isascii() else _SURROGATE.sub("\ufffd", text)
-        return self._encoder.encode(clean, add_special_tokens=add_special_tokens, parse_special=parse_special)
+        ids = self._encoder.encode(clean, add_special_tokens=add_special_tokens, parse_special=parse_special)
+        return self._with_one_bos(ids) if add_special_tokens and self.add_bos else ids
+
+    def encode_prompt(self, text: str) -> list[int]:
+        """Return the ids of a rendered conversation, without EOS.
+
+        BOS begins them once, where the model wants it or the text begins with it. Raises UnencodableText.
+        """
+        ids = self.encode(text, add_special_tokens=False)
+        bos = self._rules.bos
+        return self._with_one_bos([bos, *ids] if bos is not None and self.add_bos else ids)
 
     def decode(self, ids: Iterable[int], skip_special_tokens: bool = True) -> str:
         """Return the text of ids, with U+FFFD for bytes that are not UTF-8; an unknown id has no text."""
@@ -113,6 +124,12 @@ class Tokenizer:
         return TokenStream(
             self._pieces, self._rules, skip_special_tokens=skip_special_tokens, strip=not continues
         )
+
+    def _with_one_bos(self, ids: list[int]) -> list[int]:
+        """Return ids that begin with BOS at most once."""
+        bos = self._rules.bos
+        written = next((i for i, token in enumerate(ids) if token != bos), len(ids))
+        return ids[written - 1 :] if written > 1 else ids
 
     def token_to_id(self, token: str) -> int | None:
         """Return the id of a token as the vocabulary spells it, or None."""
@@ -141,11 +158,6 @@ class Tokenizer:
     def eos_token_ids(self) -> frozenset[int]:
         """All tokens that end an answer."""
         return self._rules.ends
-
-    @property
-    def special_token_ids(self) -> frozenset[int]:
-        """The tokens that are no part of the text: control tokens and the unknown token."""
-        return self._rules.hidden
 
     @property
     def add_bos(self) -> bool:

@@ -10,8 +10,10 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from rase_core.errors import ModelFileNotFound, TokenizerError
+from rase_core.errors import TokenizerError, UnencodableText
+from rase_core.model_file import open_file
 from tokenizers import Tokenizer as Library
+from tokenizers.models import BPE, Unigram
 
 from rase_models.tokenizers.byte_level import byte_level_bytes
 from rase_models.tokenizers.end_of_generation import end_names
@@ -29,6 +31,12 @@ _EOS_NAMES = (
     "[EOS]",
 )
 
+_MOST_BYTES = 1 << 28
+"""Of a tokenizer.json; the largest in use have about 40 MiB."""
+
+_NO_TOKEN = "\0 no token"
+"""The unknown token of a vocabulary without one: the library then fails, where it would drop the text."""
+
 _SCHEMES: dict[str, BytesOf] = {"ByteLevel": byte_level_bytes, "ByteFallback": sentencepiece_bytes}
 _PLAIN_STEPS = frozenset(("Replace", "Fuse", "Strip", "Metaspace"))
 
@@ -42,8 +50,7 @@ def tokenizer_from_json(path: Path) -> Tokenizer:
     library = _read(path)
     added = library.get_added_tokens_decoder()
     special = {token.content: i for i, token in added.items() if token.special}
-    with _library_faults(path):
-        rules = _rules(library, special, frozenset(added))
+    rules = _rules(path, library, special, frozenset(added))
     pieces = _LibraryPieces(library, frozenset(added), _spelling(path, library))
     return Tokenizer(_LibraryEncoder(path, library), pieces, rules)
 
@@ -55,7 +62,9 @@ class _LibraryEncoder:
 
     def encode(self, text: str, *, add_special_tokens: bool, parse_special: bool) -> list[int]:
         library = self._library if parse_special else self._literal
-        ids: list[int] = library.encode(text, add_special_tokens=add_special_tokens).ids
+        ids = _encoded(library, text, add_special_tokens)
+        if ids is None:
+            raise UnencodableText(_unencodable(library, text))
         return ids
 
     @cached_property
@@ -92,13 +101,36 @@ class _LibraryPieces:
         return literal_bytes(spelling) if token in self._literal else self._spelt(spelling)
 
 
+def _encoded(library: Library, text: str, add_special_tokens: bool) -> list[int] | None:
+    """Return the ids of a text; None when it has a part that no token stands for."""
+    try:
+        ids: list[int] = library.encode(text, add_special_tokens=add_special_tokens).ids
+    except BaseException as error:
+        if not _is_library_fault(error):
+            raise
+        return None
+    return ids
+
+
+def _unencodable(library: Library, text: str) -> str:
+    """Name what no token stands for."""
+    spells = isinstance(library.model, BPE | Unigram)  # others have tokens for whole words only
+    lost = (c for c in dict.fromkeys(text) if spells and _encoded(library, c, False) is None)
+    return next(map(repr, lost), "a part of the text")
+
+
+def _is_library_fault(error: BaseException) -> bool:
+    """Tell whether an exception is one that the library raises: a bare one, or a panic."""
+    return type(error) in (Exception, TypeError, ValueError) or type(error).__name__ == "PanicException"
+
+
 @contextmanager
 def _library_faults(path: Path) -> Iterator[None]:
-    """Turn what the library raises, bare exceptions and panics, into TokenizerError."""
+    """Turn what the library raises into TokenizerError."""
     try:
         yield
     except BaseException as error:
-        if type(error) not in (Exception, TypeError, ValueError) and type(error).__name__ != "PanicException":
+        if not _is_library_fault(error):
             raise
         raise TokenizerError(
             f"{path}: not a tokenizer.json: {error}",
@@ -107,12 +139,14 @@ def _library_faults(path: Path) -> Iterator[None]:
 
 
 def _read(path: Path) -> Library:
-    try:
-        data = path.read_bytes()
-    except (OSError, ValueError) as error:
-        raise ModelFileNotFound(path, getattr(error, "strerror", None) or str(error)) from error
+    with open_file(path) as file:
+        data = file.read(_MOST_BYTES + 1)
+    if len(data) > _MOST_BYTES:
+        raise TokenizerError(f"{path}: more than {_MOST_BYTES >> 20} MiB, too long for a tokenizer.json")
     with _library_faults(path):
         library = Library.from_buffer(data)
+        if isinstance(library.model, BPE) and library.model.unk_token is None:
+            library.model.unk_token = _NO_TOKEN
     library.no_padding()
     library.no_truncation()
     return library
@@ -151,8 +185,9 @@ def _strips_space(step: dict[str, Any]) -> bool:
             return False
 
 
-def _rules(library: Library, special: dict[str, int], added: frozenset[int]) -> SpecialRules:
-    first = _first_added(library)
+def _rules(path: Path, library: Library, special: dict[str, int], added: frozenset[int]) -> SpecialRules:
+    with _library_faults(path):
+        first = _first_added(library)
     by_name = next((special[name] for name in _BOS_NAMES if name in special), None)
     names = {token: i for i in added if (token := library.id_to_token(i)) is not None}
     adds_space = any(_strips_space(step) for step in _steps(library))
@@ -169,6 +204,8 @@ def _rules(library: Library, special: dict[str, int], added: frozenset[int]) -> 
 
 def _first_added(library: Library) -> int | None:
     """Return the token that encoding puts before a text, if it puts one."""
-    plain = library.encode("a", add_special_tokens=False).ids
-    full = library.encode("a", add_special_tokens=True).ids
+    texts = ("a", *library.get_vocab(with_added_tokens=True))
+    sample = next((text for text in texts if _encoded(library, text, False) is not None), "")
+    plain = library.encode(sample, add_special_tokens=False).ids
+    full = library.encode(sample, add_special_tokens=True).ids
     return full[0] if full[: len(plain)] != plain else None
