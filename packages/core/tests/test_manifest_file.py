@@ -1,5 +1,6 @@
 from dataclasses import replace
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import pytest
 import tomlkit
@@ -7,7 +8,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rase_core.errors import InvalidManifest
 from rase_core.manifest import ModelFormat, ModelKind, ModelManifest, ModelSource, WeightsFile
-from rase_core.manifest_file import parse_manifest, read_manifest, render_manifest
+from rase_core.manifest_file import (
+    parse_manifest,
+    read_defaults,
+    read_manifest,
+    render_manifest,
+    rewrite_manifest,
+)
 
 SHA = "0123456789abcdef" * 4
 PATH = Path("/store/manifests/tiny.toml")
@@ -29,6 +36,16 @@ FULL = ModelManifest(
 TEXT = render_manifest(TINY)
 
 
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "tiny.toml"
+
+
+def rewritten(path: Path, manifest: ModelManifest, previous: str) -> str:
+    path.write_text(previous, encoding="utf-8")
+    return rewrite_manifest(manifest, path)
+
+
 @pytest.mark.parametrize("manifest", [TINY, FULL])
 def test_a_manifest_survives_the_file(manifest: ModelManifest) -> None:
     assert parse_manifest(render_manifest(manifest), PATH) == manifest
@@ -36,12 +53,16 @@ def test_a_manifest_survives_the_file(manifest: ModelManifest) -> None:
 
 @pytest.mark.parametrize("before", [TINY, FULL])
 @pytest.mark.parametrize("after", [TINY, FULL])
-def test_a_rewrite_reads_as_the_new_manifest(before: ModelManifest, after: ModelManifest) -> None:
-    assert parse_manifest(render_manifest(after, render_manifest(before)), PATH) == after
+def test_a_rewrite_reads_as_the_new_manifest(path: Path, before: ModelManifest, after: ModelManifest) -> None:
+    assert parse_manifest(rewritten(path, after, render_manifest(before)), PATH) == after
 
 
-def test_an_unchanged_manifest_keeps_its_text() -> None:
-    assert render_manifest(FULL, render_manifest(FULL)) == render_manifest(FULL)
+def test_an_unchanged_manifest_keeps_its_text(path: Path) -> None:
+    assert rewritten(path, FULL, render_manifest(FULL)) == render_manifest(FULL)
+
+
+def test_a_manifest_without_an_earlier_one_is_written_plainly(path: Path) -> None:
+    assert rewrite_manifest(FULL, path) == render_manifest(FULL)
 
 
 HAND_EDITED = f'''# my favourite
@@ -67,12 +88,12 @@ x = 1 # keep me too
 '''
 
 
-def test_unknown_keys_and_comments_survive_a_rewrite() -> None:
+def test_unknown_keys_and_comments_survive_a_rewrite(path: Path) -> None:
     manifest = parse_manifest(HAND_EDITED, PATH)
     changed = replace(
         manifest, context_length=99, source=ModelSource("owner/name", "b.gguf"), architecture="llama"
     )
-    text = render_manifest(changed, HAND_EDITED)
+    text = rewritten(path, changed, HAND_EDITED)
     assert parse_manifest(text, PATH) == changed
     for kept in (
         "# my favourite",
@@ -86,11 +107,53 @@ def test_unknown_keys_and_comments_survive_a_rewrite() -> None:
         "x = 1 # keep me too",
     ):
         assert kept in text, kept
-    assert render_manifest(manifest, HAND_EDITED) == HAND_EDITED
+    assert rewritten(path, manifest, HAND_EDITED) == HAND_EDITED
 
 
-def test_a_broken_earlier_text_is_dropped() -> None:
-    assert parse_manifest(render_manifest(TINY, "= broken ["), PATH) == TINY
+PARTS = f'''{TEXT}
+[[parts]] # the second
+path = "/models/b.gguf"
+sha256 = "{SHA}"
+size = 1
+disk = "slow"
+
+[[parts]]
+path = "/models/c.gguf" # the third
+sha256 = "{SHA}"
+size = 2
+'''
+
+
+@pytest.mark.parametrize("count", [1, 2, 3, 4])
+def test_parts_keep_their_unknown_keys_and_comments(path: Path, count: int) -> None:
+    manifest = parse_manifest(PARTS, PATH)
+    more = (*manifest.weights, WeightsFile(Path("/models/d.gguf"), SHA, 3))[:count]
+    changed = replace(manifest, weights=tuple(replace(file, size=file.size + 5) for file in more))
+    text = rewritten(path, changed, PARTS)
+    assert parse_manifest(text, PATH) == changed
+    kept = ["[[parts]] # the second", 'disk = "slow"', "# the third"]
+    assert [words in text for words in kept] == [count > 1, count > 1, count > 2]
+    assert rewritten(path, manifest, PARTS) == PARTS
+
+
+@pytest.mark.parametrize(
+    "parts", ["parts = 3", "parts = [1]", f"parts = [{{path='/a', sha256='{SHA}', size=1}}]"]
+)
+def test_parts_of_another_form_are_replaced(path: Path, parts: str) -> None:
+    assert parse_manifest(rewritten(path, FULL, parts), PATH) == FULL
+
+
+def test_a_broken_earlier_text_is_not_dropped(path: Path) -> None:
+    with pytest.raises(InvalidManifest, match=r"tiny\.toml, line 1: is not TOML"):
+        rewritten(path, TINY, "= broken [")
+
+
+def test_the_defaults_of_a_manifest_with_other_faults_can_be_read(path: Path) -> None:
+    path.write_text("kind = 7\n[defaults]\ntop_k = 3\n")
+    assert read_defaults(path) == {"top_k": 3}
+    path.write_text("[defaults]\ntop_k = 'x'\n")
+    with pytest.raises(InvalidManifest, match=r"line 2: key 'defaults\.top_k'"):
+        read_defaults(path)
 
 
 def test_defaults_become_the_sampling_settings() -> None:
@@ -128,6 +191,7 @@ def edited(old: str, new: str) -> str:
         (edited("size = 42\n", ""), 1, "size", "is missing"),
         (TEXT + "context_length = 0", 7, "context_length", "is 0"),
         (TEXT + "tokenizer = 'x.json'", 7, "tokenizer", "expected an absolute path"),
+        (TEXT + "tokenizer = '/x.json'", 1, "tokenizer_sha256", "is missing, but there is a tokenizer"),
         (TEXT + "tokenizer_sha256 = 'x'", 7, "tokenizer_sha256", "expected a sha256"),
         (TEXT + "defaults = 3", 7, "defaults", "is 3, expected a table"),
         (
@@ -184,7 +248,9 @@ def test_any_text_survives_the_file(
         template = template.encode("utf-8", "ignore").decode() or "x"
     weights = (WeightsFile(Path("/") / name, SHA, size),)
     manifest = replace(TINY, weights=weights, architecture=architecture, chat_template=template)
-    assert parse_manifest(render_manifest(manifest, HAND_EDITED), PATH) == replace(manifest)
+    with TemporaryDirectory() as folder:
+        text = rewritten(Path(folder) / "tiny.toml", manifest, HAND_EDITED)
+    assert parse_manifest(text, PATH) == manifest
     assert tomlkit.parse(render_manifest(manifest))["id"] == "tiny"
 
 

@@ -15,14 +15,17 @@ from rase_core.errors import (
     InvalidGguf,
     InvalidManifest,
     InvalidModelId,
+    InvalidParameter,
     ModelFileNotFound,
     ModelNotFound,
     StoreError,
     UnsupportedFormat,
 )
+from rase_core.lock import FileLock
 from rase_core.manifest import ModelKind, ModelSource
 from rase_core.progress import ProgressEvent
-from rase_core.registry import ModelFacts, ModelRegistry, default_store
+from rase_core.registration import ModelFacts, Registration
+from rase_core.registry import ModelRegistry, default_store
 
 
 def sha256(path: Path) -> str:
@@ -65,14 +68,16 @@ def test_what_is_given_is_recorded(registry: ModelRegistry, weights: Path, tmp_p
     registry.import_local(
         weights,
         "tiny",
-        kind=ModelKind.EMBEDDING,
-        architecture="llama",
-        context_length=77,
-        chat_template="chatml",
-        template_file=template,
-        tokenizer=tokenizer,
-        defaults={"top_k": 3, "stop": ("a",), "stop_tokens": frozenset({2, 1}), "logit_bias": {4: 1.0}},
-        source=source,
+        Registration(
+            kind=ModelKind.EMBEDDING,
+            architecture="llama",
+            context_length=77,
+            chat_template="chatml",
+            template_file=template,
+            tokenizer=tokenizer,
+            defaults={"top_k": 3, "stop": ("a",), "stop_tokens": frozenset({2, 1}), "logit_bias": {4: 1.0}},
+            source=source,
+        ),
     )
     manifest = registry.get("tiny")
     assert (manifest.kind, manifest.architecture, manifest.context_length) == (
@@ -90,9 +95,8 @@ def test_facts_come_from_the_file_unless_given(registry: ModelRegistry, weights:
     facts = ModelFacts("llama", 2048, aliases=frozenset({"llama3"}))
     manifest = registry.import_local(weights, "a", describe=lambda path: facts)
     assert (manifest.architecture, manifest.context_length) == ("llama", 2048)
-    manifest = registry.import_local(
-        weights, "b", architecture="llama3", context_length=512, describe=lambda path: facts
-    )
+    given = Registration(architecture="llama3", context_length=512)
+    manifest = registry.import_local(weights, "b", given, describe=lambda path: facts)
     assert (manifest.architecture, manifest.context_length) == ("llama3", 512)
 
 
@@ -100,7 +104,9 @@ def test_an_architecture_that_contradicts_the_file_is_an_error(
     registry: ModelRegistry, weights: Path
 ) -> None:
     with pytest.raises(ArchitectureMismatch, match="is 'llama', not 'qwen2'"):
-        registry.import_local(weights, "a", architecture="qwen2", describe=lambda path: ModelFacts("llama"))
+        registry.import_local(
+            weights, "a", Registration(architecture="qwen2"), describe=lambda path: ModelFacts("llama")
+        )
     assert not registry.store.exists()
 
 
@@ -167,7 +173,7 @@ def test_known_hashes_are_not_computed_again(registry: ModelRegistry, weights: P
 def test_importing_again_replaces_all_but_unknown_keys_and_defaults(
     registry: ModelRegistry, weights: Path
 ) -> None:
-    registry.import_local(weights, "a", chat_template="chatml", defaults={"top_k": 3})
+    registry.import_local(weights, "a", Registration(chat_template="chatml", defaults={"top_k": 3}))
     path = manifest_path(registry, "a")
     path.write_text(f"# mine\nnote = 'kept'\n{path.read_text()}")
     weights.write_bytes(b"GGUF changed")
@@ -175,16 +181,81 @@ def test_importing_again_replaces_all_but_unknown_keys_and_defaults(
     assert manifest.weights[0].sha256 == sha256(weights)
     assert (manifest.chat_template, manifest.defaults) == (None, {"top_k": 3})
     assert path.read_text().startswith("# mine\nnote = 'kept'\n")
-    assert registry.import_local(weights, "a", defaults={"seed": 1}).defaults == {"seed": 1}
+    given = Registration(defaults={"seed": 1})
+    assert registry.import_local(weights, "a", given).defaults == {"seed": 1}
 
 
-@pytest.mark.parametrize("content", [b"= broken", b"\xff\xfe", b""])
-def test_importing_replaces_a_broken_manifest(registry: ModelRegistry, weights: Path, content: bytes) -> None:
-    registry.import_local(weights, "a")
-    manifest_path(registry, "a").write_bytes(content)
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [('kind = "generator"', 'kind = "genrator"'), ("size = ", "size = 0."), ('format = "gguf"', "")],
+)
+def test_importing_corrects_a_manifest_and_keeps_what_is_right(
+    registry: ModelRegistry, weights: Path, old: str, new: str
+) -> None:
+    registry.import_local(weights, "a", Registration(defaults={"top_k": 3}))
+    path = manifest_path(registry, "a")
+    path.write_text(path.read_text().replace(old, new) + "\n[mine]\nx = 1 # kept\n")
     with pytest.raises(InvalidManifest):
         registry.get("a")
     assert registry.import_local(weights, "a") == registry.get("a")
+    assert registry.get("a").defaults == {"top_k": 3}
+    assert path.read_text().endswith("\n[mine]\nx = 1 # kept\n")
+
+
+@pytest.mark.parametrize(
+    ("content", "line"), [(b"a = 1\n= broken", 2), (b"\xff\xfe", 1), (b"[defaults]\ntop_q = 3", 2)]
+)
+def test_a_manifest_that_would_lose_something_is_not_replaced(
+    registry: ModelRegistry, weights: Path, content: bytes, line: int
+) -> None:
+    registry.import_local(weights, "a")
+    manifest_path(registry, "a").write_bytes(content)
+    events: list[ProgressEvent] = []
+    with pytest.raises(InvalidManifest) as caught:
+        registry.import_local(weights, "a", progress=events.append)
+    assert (caught.value.path, caught.value.line) == (manifest_path(registry, "a"), line)
+    assert (manifest_path(registry, "a").read_bytes(), events) == (content, [])
+    registry.remove("a")
+    assert registry.import_local(weights, "a") == registry.get("a")
+
+
+def test_an_empty_manifest_is_replaced(registry: ModelRegistry, weights: Path) -> None:
+    registry.import_local(weights, "a")
+    manifest_path(registry, "a").write_bytes(b"")
+    assert registry.import_local(weights, "a") == registry.get("a")
+
+
+def test_a_registration_can_be_checked_before_there_are_weights(
+    registry: ModelRegistry, weights: Path, tmp_path: Path
+) -> None:
+    registry.import_local(weights, "Taken")
+    manifest_path(registry, "broken").write_text("= x")
+    for model_id, given, error in (
+        ("../x", Registration(), InvalidModelId),
+        ("taken", Registration(), InvalidModelId),
+        ("broken", Registration(), InvalidManifest),
+        ("x", Registration(context_length=0), InvalidParameter),
+        ("x", Registration(defaults={"top_p": 2}), InvalidGenerationConfig),
+        ("x", Registration(tokenizer=tmp_path / "missing"), ModelFileNotFound),
+        ("x", Registration(template_file=tmp_path), ModelFileNotFound),
+    ):
+        with pytest.raises(error):
+            registry.check(model_id, given)
+    registry.check("x", Registration(architecture="llama", tokenizer=weights))
+    (tmp_path / "file").write_text("")
+    with pytest.raises(StoreError):
+        ModelRegistry(tmp_path / "file").check("x", Registration())
+
+
+def test_a_store_that_another_process_keeps_locked_is_in_use(weights: Path, tmp_path: Path) -> None:
+    registry = ModelRegistry(tmp_path / "store", patience=0.05)
+    registry.import_local(weights, "a")
+    with (
+        FileLock(registry.store / "manifests" / ".lock"),
+        pytest.raises(StoreError, match="the model store is in use: ") as caught,
+    ):
+        registry.import_local(weights, "a")
+    assert caught.value.advice == "try again when that is done"
 
 
 @pytest.mark.parametrize(
@@ -203,13 +274,20 @@ def test_what_is_no_model_is_not_registered(
 
 
 @pytest.mark.parametrize(
-    "changes", [{"defaults": {"top_p": 2}}, {"defaults": {"top": 2}}, {"context_length": 0}]
+    "given",
+    [
+        Registration(defaults={"top_p": 2}),
+        Registration(defaults={"top": 2}),
+        Registration(context_length=0),
+        Registration(context_length=2**31),
+    ],
+    ids=repr,
 )
 def test_values_out_of_range_are_not_registered(
-    registry: ModelRegistry, weights: Path, changes: dict[str, object]
+    registry: ModelRegistry, weights: Path, given: Registration
 ) -> None:
-    with pytest.raises(InvalidGenerationConfig):
-        registry.import_local(weights, "x", **changes)  # type: ignore[arg-type]
+    with pytest.raises(InvalidParameter):
+        registry.import_local(weights, "x", given)
     assert registry.list() == ()
 
 
@@ -263,7 +341,7 @@ def test_broken_manifests_do_not_hide_the_others(registry: ModelRegistry, weight
 
 
 def test_a_tokenizer_can_be_attached_later(registry: ModelRegistry, weights: Path, tmp_path: Path) -> None:
-    registry.import_local(weights, "a", chat_template="chatml")
+    registry.import_local(weights, "a", Registration(chat_template="chatml"))
     tokenizer = tmp_path / "tokenizer.json"
     tokenizer.write_text("{}")
     registry.attach_tokenizer("a", tokenizer)
@@ -317,10 +395,12 @@ IMPORT = """
 import os, sys
 from pathlib import Path
 from rase_core.errors import StoreError
+from rase_core.registration import Registration
 from rase_core.registry import ModelRegistry
 {before}
 try:
-    ModelRegistry(Path(sys.argv[1])).import_local(Path(sys.argv[2]), "a", chat_template="x" * {template})
+    given = Registration(chat_template="x" * {template})
+    ModelRegistry(Path(sys.argv[1])).import_local(Path(sys.argv[2]), "a", given)
 except StoreError as error:
     print(error, error.advice)
 """
@@ -371,7 +451,7 @@ def test_a_full_disk_says_to_free_some_space(tmp_path: Path, weights: Path) -> N
         registry = ModelRegistry(disk)
         registry.import_local(weights, "a")
         with pytest.raises(StoreError, match="No space left") as caught:
-            registry.import_local(weights, "a", chat_template="x" * 100_000)
+            registry.import_local(weights, "a", Registration(chat_template="x" * 100_000))
         assert "free some space" in str(caught.value.advice)
         assert registry.get("a").chat_template is None
     finally:
@@ -385,11 +465,13 @@ def kept_files(registry: ModelRegistry) -> list[Path]:
 MANY = """
 import sys
 from pathlib import Path
+from rase_core.registration import Registration
 from rase_core.registry import ModelRegistry
 registry = ModelRegistry(Path(sys.argv[1]))
 print("ready", flush=True)
 for round in range(int(sys.argv[3])):
-    registry.import_local(Path(sys.argv[2]), f"{sys.argv[4]}{round % 5}", chat_template=f"{round:01000}")
+    given = Registration(chat_template=f"{round:01000}")
+    registry.import_local(Path(sys.argv[2]), f"{sys.argv[4]}{round % 5}", given)
 """
 
 
@@ -444,3 +526,23 @@ def test_the_default_store_is_in_the_users_data_folder(
     assert default_store() == tmp_path / "data" / "rase"
     monkeypatch.setenv("XDG_DATA_HOME", "relative, so to be ignored")
     assert default_store() == tmp_path / ".local" / "share" / "rase"
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="other systems find the home in another way")
+def test_a_user_without_a_home_is_asked_for_a_store() -> None:
+    code = """
+import os, pwd
+from rase_core import StoreError, default_store
+os.setuid(max(user.pw_uid for user in pwd.getpwall()) + 12345)
+try:
+    default_store()
+except StoreError as error:
+    print(error.advice)
+"""
+    if os.geteuid() != 0:
+        pytest.skip("only root can become another user")
+    environment = {key: value for key, value in os.environ.items() if key not in ("HOME", "RASE_STORE")}
+    finished = subprocess.run(
+        [sys.executable, "-c", code], env=environment, check=True, capture_output=True, text=True
+    )
+    assert finished.stdout == "name one with --store or RASE_STORE\n"

@@ -1,4 +1,5 @@
 import numpy as np
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from rase_core.sampling.exponential import exponential
@@ -20,6 +21,13 @@ def test_its_bits_are_pinned() -> None:
     # Whatever the platform: these values are part of "the same seed, the same tokens".
     values = exponential(np.array([-0.1, -0.5, -1.0, -3.7, -20.25, -333.3]))
     assert [value.hex() for value in values] == PINNED
+
+
+@pytest.mark.parametrize("size", [0, 1, 4095, 4096, 4097, 20_000])
+def test_an_element_has_the_same_bits_in_any_array(size: int) -> None:
+    x = np.random.default_rng(0).uniform(-100, 0, size)
+    alone = [exponential(x[i : i + 1])[0] for i in range(0, size, 97)]
+    assert exponential(x)[::97].tolist() == alone
 
 
 def test_it_leaves_its_argument_alone_and_never_falls() -> None:

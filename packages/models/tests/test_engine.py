@@ -14,7 +14,7 @@ from rase_core.errors import (
     ContextOverflow,
     EngineError,
     InvalidConversation,
-    InvalidGenerationConfig,
+    InvalidParameter,
     ModelNotFound,
     QueueFull,
     RequestTimeout,
@@ -118,7 +118,7 @@ def test_a_file_that_is_no_model_is_refused_at_registration(engine: Engine, tmp_
 def test_a_context_longer_than_the_model_s_is_refused_at_registration(
     engine: Engine, tiny_path: Path
 ) -> None:
-    with pytest.raises(InvalidGenerationConfig, match="context_length: 129, expected 1 to 128"):
+    with pytest.raises(InvalidParameter, match="context_length: 129, expected 1 to 128"):
         engine.import_model(tiny_path, "long", context_length=129)
 
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from rase_core.errors import BackendUnavailable, InvalidGenerationConfig, ModelFileNotFound, ModelNotFound
+from rase_core.errors import BackendUnavailable, InvalidParameter, ModelFileNotFound, ModelNotFound
 from rase_models import functions
 from rase_models.gguf import open_gguf
 from rase_models.testing import write_tiny_model
@@ -115,7 +115,7 @@ def test_a_file_runs_without_a_store(tiny_path: Path, store: str) -> None:
 def test_failures_are_named(store: str, tiny_path: Path) -> None:
     with pytest.raises(ModelNotFound):
         functions.inspect_model(store, "big")
-    with pytest.raises(InvalidGenerationConfig, match="kind: 'poet', expected generator or embedding"):
+    with pytest.raises(InvalidParameter, match="kind: 'poet', expected generator or embedding"):
         functions.import_model(store, str(tiny_path), "tiny", kind="poet")
     with pytest.raises(BackendUnavailable, match="cuda"):
         functions.probe_runtime("cuda")

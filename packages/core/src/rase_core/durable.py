@@ -12,7 +12,10 @@ _PAUSE_SECONDS = 0.02
 
 
 def write_file(path: Path, content: bytes) -> None:
-    """Replace a file's content at once and durably. Raises OSError, the old content intact."""
+    """Replace a file's content at once and durably.
+
+    Raises OSError: the old content is intact then, or the new one is there and may be lost in a power cut.
+    """
     temporary = path.with_name(f".{path.name}.{secrets.token_hex(8)}{_TEMPORARY}")
     try:
         with temporary.open("xb") as file:

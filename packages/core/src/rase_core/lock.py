@@ -3,11 +3,12 @@
 import os
 import sys
 import time
+from contextlib import ExitStack
 from pathlib import Path
 from types import TracebackType
 from typing import BinaryIO
 
-_POLL_SECONDS = 0.01
+POLL_SECONDS = 0.01
 
 if sys.platform == "win32":
     import msvcrt
@@ -15,7 +16,7 @@ if sys.platform == "win32":
     def _try_lock(file: BinaryIO) -> bool:
         try:
             msvcrt.locking(file.fileno(), msvcrt.LK_NBLCK, 1)
-        except OSError:
+        except PermissionError:
             return False
         return True
 
@@ -37,11 +38,15 @@ else:
         fcntl.flock(file.fileno(), fcntl.LOCK_UN)
 
 
-class FileLock:
-    """Held within a `with` block by one thread of one process; the system frees it when that process dies.
+class LockHeld(TimeoutError):
+    """Another thread or process holds the lock, and did not give it up in time."""
 
-    Raises TimeoutError when it is not free within `timeout` seconds, OSError when the file cannot be opened.
-    The file itself is made when missing, and stays.
+
+class FileLock:
+    """Held by one thread of one process; the system frees it when that process dies.
+
+    A `with` block waits for it, up to `timeout` seconds, then raises LockHeld. The file itself is made when
+    missing, and stays; OSError when it cannot be opened or locked.
     """
 
     def __init__(self, path: Path, timeout: float = 30.0) -> None:
@@ -49,18 +54,30 @@ class FileLock:
         self._file: BinaryIO | None = None
 
     def __enter__(self) -> None:
-        file = os.fdopen(os.open(self._path, os.O_RDWR | os.O_CREAT, 0o666), "r+b", buffering=0)
         deadline = time.monotonic() + self._timeout
-        while not _try_lock(file):
+        while not self.acquire():
             if time.monotonic() > deadline:
-                file.close()
-                raise TimeoutError(f"{self._path} is held by another process")
-            time.sleep(_POLL_SECONDS)
-        self._file = file
+                raise LockHeld(f"{self._path} is held by another process")
+            time.sleep(POLL_SECONDS)
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        self.release()
+
+    def acquire(self) -> bool:
+        """Take the lock if it is free, and tell whether it was."""
+        with ExitStack() as closing:
+            descriptor = os.open(self._path, os.O_RDWR | os.O_CREAT, 0o666)
+            file = closing.enter_context(os.fdopen(descriptor, "r+b", buffering=0))
+            if not _try_lock(file):
+                return False
+            closing.pop_all()
+            self._file = file
+            return True
+
+    def release(self) -> None:
+        """Give the lock up, if it is held."""
         if self._file is not None:
             _unlock(self._file)
             self._file.close()

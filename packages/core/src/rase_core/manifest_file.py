@@ -10,7 +10,7 @@ chat_template = "chatml"              template_file = "/models/chat.jinja"
 [defaults]                            # sampling: fields of GenerationConfig
 """
 
-from collections.abc import Mapping, Sequence, Set
+from collections.abc import Mapping, MutableMapping, Sequence, Set
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     from tomlkit.items import Table
 
 _MOST_BYTES = 4 << 20
-_MOST_PARTS = 99_999
 _MOST_CONTEXT = 2**31 - 1
 
 
@@ -34,12 +33,36 @@ def read_manifest(path: Path) -> ModelManifest:
     return parse_manifest(_decode(path, _read(path)), path)
 
 
+def read_defaults(path: Path) -> Mapping[str, object]:
+    """Read the `[defaults]` of a manifest file, whatever else is wrong with it.
+
+    Raises InvalidManifest when it is not TOML or they are not valid, FileNotFoundError when it is missing.
+    """
+    text = _decode(path, _read(path))
+    return _defaults(ManifestTable(path, text, _parse(text, path).unwrap()))
+
+
+def rewrite_manifest(manifest: ModelManifest, path: Path) -> str:
+    """Return the TOML text of a manifest, with the unknown keys and comments of the file at its path, if any.
+
+    Raises InvalidManifest when that is not TOML.
+    """
+    try:
+        previous = _parse(_decode(path, _read(path)), path)
+    except FileNotFoundError:
+        previous = None
+    return _render(manifest, previous)
+
+
 def parse_manifest(text: str, path: Path) -> ModelManifest:
     """Return the manifest that a TOML text describes; `path` is for messages. Raises InvalidManifest."""
     root = ManifestTable(path, text, _parse(text, path).unwrap())
     model_id = root.string("id")
     if model_id != path.stem:
         raise root.error("id", f"is {model_id!r}, but the file is named {path.name!r}")
+    tokenizer = root.optional_path("tokenizer")
+    if tokenizer is not None and "tokenizer_sha256" not in root.values:
+        raise root.error("tokenizer_sha256", "is missing, but there is a tokenizer")
     return ModelManifest(
         id=model_id,
         kind=ModelKind(root.one_of("kind", list(ModelKind))),
@@ -48,7 +71,7 @@ def parse_manifest(text: str, path: Path) -> ModelManifest:
             _weights_file(root, "weights"),
             *(_weights_file(part, "path") for part in root.tables("parts")),
         ),
-        tokenizer=root.optional_path("tokenizer"),
+        tokenizer=tokenizer,
         tokenizer_sha256=root.optional_sha256("tokenizer_sha256"),
         architecture=root.optional_string("architecture"),
         context_length=root.optional_integer("context_length", 1, _MOST_CONTEXT),
@@ -59,15 +82,19 @@ def parse_manifest(text: str, path: Path) -> ModelManifest:
     )
 
 
-def render_manifest(manifest: ModelManifest, previous: str | None = None) -> str:
-    """Return the TOML text of a manifest: `previous` with its values changed, unknown keys and comments kept.
+def render_manifest(manifest: ModelManifest) -> str:
+    """Return the TOML text of a manifest."""
+    return _render(manifest, None)
 
-    A `previous` text that is not TOML is dropped.
-    """
-    document = _document(previous)
+
+def _render(manifest: ModelManifest, previous: "TOMLDocument | None") -> str:
+    """Return the text of `previous` with its values changed, unknown keys and comments kept."""
+    import tomlkit
+
+    document = tomlkit.document() if previous is None else previous
     for key, value in _root_values(manifest).items():
         _assign(document, key, value)
-    _assign(document, "parts", [_file_values(file) for file in manifest.weights[1:]] or None)
+    _assign_parts(document, [_file_values(file) for file in manifest.weights[1:]])
     _assign_table(document, "source", _source_values(manifest.source), drop_unknown=manifest.source is None)
     _assign_table(document, "defaults", _plain_table(manifest.defaults), drop_unknown=True)
     return document.as_string()
@@ -132,17 +159,6 @@ def _source(root: ManifestTable) -> ModelSource | None:
     return ModelSource(table.string("repo"), table.string("file"), table.optional_string("revision"))
 
 
-def _document(previous: str | None) -> "TOMLDocument":
-    import tomlkit
-
-    if previous is None:
-        return tomlkit.document()
-    try:
-        return _parse(previous, Path())
-    except InvalidManifest:
-        return tomlkit.document()
-
-
 def _root_values(manifest: ModelManifest) -> dict[str, object]:
     first = manifest.weights[0]
     return {
@@ -193,7 +209,7 @@ def _assign(table: "Container | Table", key: str, value: object) -> None:
     if value is None:
         table.pop(key, None)
     elif key not in table or _unwrapped(table[key]) != value:
-        table[key] = _array_of_tables(value) if key == "parts" else value
+        table[key] = value
 
 
 def _assign_table(
@@ -213,13 +229,26 @@ def _assign_table(
         _assign(table, name, value)
 
 
-def _array_of_tables(value: object) -> object:
+def _assign_parts(document: "TOMLDocument", parts: Sequence[Mapping[str, object]]) -> None:
+    """Set the further files one by one, so that the unknown keys and comments in their tables stay."""
     import tomlkit
 
-    array = tomlkit.aot()
-    for entry in value if isinstance(value, list) else []:
-        array.append(tomlkit.item(entry))
-    return array
+    if not parts:
+        document.pop("parts", None)
+        return
+    if not _is_tables(document.get("parts")):
+        document["parts"] = tomlkit.aot()
+    tables = document["parts"]
+    del tables[len(parts) :]
+    for index, values in enumerate(parts):
+        if index == len(tables):
+            tables.append(dict(values))
+        for key, value in values.items():
+            _assign(tables[index], key, value)
+
+
+def _is_tables(item: object) -> bool:
+    return isinstance(item, list) and all(isinstance(entry, MutableMapping) for entry in item)
 
 
 def _unwrapped(item: object) -> object:

@@ -3,72 +3,58 @@
 import errno
 import os
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 
 from rase_core.durable import remove_file, remove_leftovers, write_file
-from rase_core.errors import (
-    ArchitectureMismatch,
-    IntegrityMismatch,
-    InvalidGenerationConfig,
-    InvalidManifest,
-    InvalidModelId,
-    ModelNotFound,
-    StoreError,
-)
+from rase_core.errors import IntegrityMismatch, InvalidManifest, InvalidModelId, ModelNotFound, StoreError
 from rase_core.hashing import hash_file
-from rase_core.lock import FileLock
-from rase_core.manifest import ModelKind, ModelManifest, ModelSource, WeightsFile
-from rase_core.manifest_file import read_manifest, render_manifest
-from rase_core.model_file import regular_file
+from rase_core.lock import FileLock, LockHeld
+from rase_core.manifest import ModelFormat, ModelManifest, WeightsFile
+from rase_core.manifest_file import read_defaults, read_manifest, rewrite_manifest
+from rase_core.model_file import open_file, regular_file
 from rase_core.model_id import check_model_id
 from rase_core.progress import Progress
-from rase_core.sampling import GenerationConfig
+from rase_core.registration import Describe, ModelFacts, Registration
 from rase_core.weights import weights_files, weights_format
 
 _SUFFIX = ".toml"
 _LOCK = ".lock"
-
-
-@dataclass(frozen=True, slots=True)
-class ModelFacts:
-    """What a weights file says about itself; `aliases` are other names for its architecture."""
-
-    architecture: str | None = None
-    context_length: int | None = None
-    aliases: frozenset[str] = frozenset()
-
-
-Describe = Callable[[Path], ModelFacts]
-"""Reads the facts from a weights file, the first part of a split one; raises a ModelFileError."""
+_AS_IT_IS = Registration()
 
 
 class ModelRegistry:
     """The manifests under a store's `manifests` folder. Safe between threads and processes.
 
     Nothing is made before the first model is registered. Every method raises StoreError, which names the path
-    and says what to do, when the store cannot be read or written; the manifests are whole then, too.
+    and says what to do, when the store cannot be read or written, or another process writes for more than
+    `patience` seconds; the manifests are whole then, too.
     """
 
-    def __init__(self, store: Path) -> None:
+    def __init__(self, store: Path, *, patience: float = 30.0) -> None:
+        self._patience = patience
         self.store = Path(os.path.abspath(store))  # noqa: PTH100 - links stay as they were given
         self._manifests = self.store / "manifests"
+
+    def check(self, model_id: str, registration: Registration) -> None:
+        """Check all that needs no weights, before they are downloaded: also that the store can be written.
+
+        Raises InvalidModelId, what Registration.check raises, StoreError, and InvalidManifest for an earlier
+        manifest that cannot be rewritten.
+        """
+        check_model_id(model_id)
+        registration.check()
+        with self._writing(model_id):
+            self._earlier_defaults(model_id)
 
     def import_local(
         self,
         path: Path,
         model_id: str,
+        registration: Registration = _AS_IT_IS,
         *,
-        kind: ModelKind = ModelKind.GENERATOR,
-        architecture: str | None = None,
-        context_length: int | None = None,
-        chat_template: str | None = None,
-        template_file: Path | None = None,
-        tokenizer: Path | None = None,
-        defaults: Mapping[str, object] | None = None,
-        source: ModelSource | None = None,
         known_sha256: Mapping[Path, str] | None = None,
         describe: Describe | None = None,
         progress: Progress | None = None,
@@ -76,37 +62,23 @@ class ModelRegistry:
         """Register a file in place, with all its parts when it is one of several, and return its manifest.
 
         Takes the place of an earlier manifest of this id, whose unknown keys stay, and its `[defaults]` when
-        none are given. Architecture and context length come from `describe` when not given. Paths become
-        absolute, symbolic links are kept. `known_sha256` has the hashes of absolute paths that need not be
-        hashed again.
+        none are given. Paths become absolute, symbolic links are kept. `known_sha256` has the hashes of
+        absolute paths that need not be hashed again.
 
-        Raises InvalidModelId, ModelFileNotFound, UnsupportedFormat, ArchitectureMismatch,
-        InvalidGenerationConfig (defaults or context length), and what `describe` raises.
+        Raises ModelFileNotFound, UnsupportedFormat, ArchitectureMismatch, and what `check` and `describe`
+        raise, before anything is hashed.
         """
         check_model_id(model_id)
+        registration.check()
         files = weights_files(path)
         weights_type = weights_format(files[0])
         facts = describe(files[0]) if describe is not None else ModelFacts()
-        _check_request(files[0], facts, architecture, context_length, defaults)
-        with self._writing(model_id):
-            pass  # so that a store that cannot be written is found out before the long part
+        registration = registration.completed(files[0], facts)
+        self.check(model_id, registration)
         known = known_sha256 or {}
-        tokenizer_path, tokenizer_sha256 = _tokenizer(tokenizer, known)
-        manifest = ModelManifest(
-            id=model_id,
-            kind=kind,
-            format=weights_type,
-            weights=tuple(_weights_file(file, known, progress) for file in files),
-            tokenizer=tokenizer_path,
-            tokenizer_sha256=tokenizer_sha256,
-            architecture=architecture if architecture is not None else facts.architecture,
-            context_length=context_length if context_length is not None else facts.context_length,
-            chat_template=chat_template,
-            template_file=None if template_file is None else regular_file(template_file),
-            defaults=defaults or {},
-            source=source,
-        )
-        return self._replace(manifest, keep_defaults=defaults is None)
+        weights = tuple(_weights_file(file, known, progress) for file in files)
+        manifest = _manifest(model_id, registration, weights_type, weights, known)
+        return self._register(manifest, has_defaults=registration.defaults is not None)
 
     def attach_tokenizer(self, model_id: str, path: Path) -> ModelManifest:
         """Let a model use this tokenizer.json, in place. Raises ModelNotFound, ModelFileNotFound."""
@@ -184,27 +156,27 @@ class ModelRegistry:
             except FileNotFoundError:
                 continue  # removed since it was listed
 
-    def _replace(self, manifest: ModelManifest, *, keep_defaults: bool) -> ModelManifest:
+    def _register(self, manifest: ModelManifest, *, has_defaults: bool) -> ModelManifest:
         with self._writing(manifest.id):
-            if keep_defaults:
-                manifest = replace(manifest, defaults=self._earlier_defaults(manifest.id))
+            earlier = self._earlier_defaults(manifest.id)
+            manifest = manifest if has_defaults else replace(manifest, defaults=earlier)
             self._write(manifest)
         return manifest
 
     def _earlier_defaults(self, model_id: str) -> Mapping[str, object]:
+        """Return the `[defaults]` of the manifest to be replaced.
+
+        Raises InvalidManifest when it cannot be told what else is in it, so that no hand-made change is lost.
+        """
         try:
-            return read_manifest(self._path(model_id)).defaults
-        except (FileNotFoundError, InvalidManifest):
+            return read_defaults(self._path(model_id))
+        except FileNotFoundError:
             return {}
 
     def _write(self, manifest: ModelManifest) -> None:
         path = self._path(manifest.id)
         try:
-            previous = path.read_text(encoding="utf-8")
-        except (FileNotFoundError, UnicodeDecodeError):
-            previous = None
-        try:
-            content = render_manifest(manifest, previous).encode("utf-8")
+            content = rewrite_manifest(manifest, path).encode("utf-8")
         except UnicodeEncodeError as error:
             raise StoreError(
                 f"{manifest.weights_path}: the path is not valid Unicode", "rename it"
@@ -216,7 +188,7 @@ class ModelRegistry:
         """Hold the store's lock, in a clean folder, for an id that no other differs from in case alone."""
         with _store_errors(self._manifests):
             self._manifests.mkdir(parents=True, exist_ok=True)
-            with FileLock(self._manifests / _LOCK):
+            with FileLock(self._manifests / _LOCK, self._patience):
                 remove_leftovers(self._manifests)
                 self._check_case(model_id)
                 yield
@@ -235,12 +207,21 @@ def default_store() -> Path:
 
 
 def _data_folder() -> Path:
+    try:
+        return _user_folder(Path.home())
+    except RuntimeError as error:
+        raise StoreError(
+            f"the folder of the model store is not known: {error}", "name one with --store or RASE_STORE"
+        ) from error
+
+
+def _user_folder(home: Path) -> Path:
     if sys.platform == "win32":
-        return Path(os.environ.get("LOCALAPPDATA") or Path.home() / "AppData" / "Local")
+        return Path(os.environ.get("LOCALAPPDATA") or home / "AppData" / "Local")
     if sys.platform == "darwin":
-        return Path.home() / "Library" / "Application Support"
+        return home / "Library" / "Application Support"
     named = os.environ.get("XDG_DATA_HOME", "")
-    return Path(named) if Path(named).is_absolute() else Path.home() / ".local" / "share"
+    return Path(named) if Path(named).is_absolute() else home / ".local" / "share"
 
 
 _ADVICE = {
@@ -253,6 +234,8 @@ _ADVICE = {
 def _store_errors(path: Path) -> Iterator[None]:
     try:
         yield
+    except LockHeld as error:
+        raise StoreError(f"the model store is in use: {error}", "try again when that is done") from error
     except OSError as error:
         place = error.filename or path
         advice = _ADVICE.get(error.errno or 0, "choose a store you can write to with --store or RASE_STORE")
@@ -261,23 +244,35 @@ def _store_errors(path: Path) -> Iterator[None]:
         ) from error
 
 
-def _check_request(
-    path: Path,
-    facts: ModelFacts,
-    architecture: str | None,
-    context_length: int | None,
-    defaults: Mapping[str, object] | None,
-) -> None:
-    if facts.architecture is not None and architecture not in {None, facts.architecture, *facts.aliases}:
-        raise ArchitectureMismatch(path, str(architecture), facts.architecture)
-    if context_length is not None and not 1 <= context_length < 2**31:
-        raise InvalidGenerationConfig("context_length", context_length, f"a whole number of 1 to {2**31 - 1}")
-    GenerationConfig.from_mapping(defaults or {})
+def _manifest(
+    model_id: str,
+    registration: Registration,
+    weights_type: ModelFormat,
+    weights: tuple[WeightsFile, ...],
+    known: Mapping[Path, str],
+) -> ModelManifest:
+    tokenizer, tokenizer_sha256 = _tokenizer(registration.tokenizer, known)
+    template = registration.template_file
+    return ModelManifest(
+        id=model_id,
+        kind=registration.kind,
+        format=weights_type,
+        weights=weights,
+        tokenizer=tokenizer,
+        tokenizer_sha256=tokenizer_sha256,
+        architecture=registration.architecture,
+        context_length=registration.context_length,
+        chat_template=registration.chat_template,
+        template_file=None if template is None else regular_file(template),
+        defaults=registration.defaults or {},
+        source=registration.source,
+    )
 
 
 def _weights_file(path: Path, known: Mapping[Path, str], progress: Progress | None) -> WeightsFile:
     if path in known:
-        return WeightsFile(path, known[path], path.stat().st_size)
+        with open_file(path) as file:
+            return WeightsFile(path, known[path], os.fstat(file.fileno()).st_size)
     sha256, size = hash_file(path, progress)
     return WeightsFile(path, sha256, size)
 

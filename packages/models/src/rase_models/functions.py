@@ -9,7 +9,7 @@ from dataclasses import replace
 from functools import cache
 
 from rase_core.device import DevicePreference
-from rase_core.errors import BackendUnavailable, InvalidGenerationConfig
+from rase_core.errors import BackendUnavailable, InvalidParameter
 from rase_core.manifest import ModelKind, ModelManifest
 from rase_core.manifest_file import render_manifest
 from rase_core.sampling import GenerationConfig
@@ -203,11 +203,11 @@ def _kind(name: str) -> ModelKind:
     try:
         return ModelKind(name)
     except ValueError:
-        raise InvalidGenerationConfig("kind", name, " or ".join(ModelKind)) from None
+        raise InvalidParameter("kind", name, " or ".join(ModelKind)) from None
 
 
 def _toml(manifest: ModelManifest) -> str:
-    return render_manifest(manifest, None)
+    return render_manifest(manifest)
 
 
 def _config(

@@ -1,15 +1,19 @@
 """The registered models: bringing them in, looking at them, checking them."""
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from pathlib import Path
 
-from rase_core.errors import InvalidGenerationConfig, InvalidManifest
+from rase_core.errors import InvalidManifest, InvalidParameter
+from rase_core.hub import Hub, PulledModel
+from rase_core.hub_listing import split_quant
 from rase_core.manifest import ModelKind, ModelManifest
 from rase_core.progress import Progress
-from rase_core.registry import ModelFacts, ModelRegistry, default_store
+from rase_core.registration import ModelFacts, Registration
+from rase_core.registry import ModelRegistry, default_store
 from rase_core.sampling import GenerationConfig
 
-from rase_models.registration import describe_gguf
+from rase_models.registration import check_architecture, describe_gguf
 from rase_models.tokenizers import load_tokenizer
 
 
@@ -19,11 +23,14 @@ class ModelStore:
     Args:
         store: the folder of the registered models; None for `default_store()`.
         progress: told about hashing and downloading, in the thread that does it.
+        hub: where models are pulled from; None for that of the environment.
     """
 
-    def __init__(self, store: Path | str | None = None, *, progress: Progress | None = None) -> None:
+    def __init__(
+        self, store: Path | str | None = None, *, progress: Progress | None = None, hub: Hub | None = None
+    ) -> None:
         self._registry = ModelRegistry(default_store() if store is None else Path(store))
-        self._progress = progress
+        self._progress, self._hub = progress, hub
 
     @property
     def store(self) -> Path:
@@ -46,32 +53,22 @@ class ModelStore:
     ) -> ModelManifest:
         """Download a model from Hugging Face, with a tokenizer.json when one is named, and register it.
 
-        Raises HubError, and what `import_model` raises.
+        What can be wrong with the request or the store is found before the download. Raises HubError, and
+        what `import_model` raises.
         """
-        from rase_core import hub
-
-        pulled = hub.pull(repo, file, revision=revision, progress=self._progress)
-        sha256, tokenizer = dict(pulled.sha256), None
-        if tokenizer_repo is not None or tokenizer_file is not None:
-            source, revision = (tokenizer_repo, None) if tokenizer_repo else (pulled.source.repo, revision)
-            name = tokenizer_file or "tokenizer.json"
-            found = hub.pull(source, name, revision=revision, progress=self._progress)
-            tokenizer = found.paths[0]
-            sha256 |= found.sha256
-        _check_tokenizer(tokenizer)
-        return self._registry.import_local(
-            pulled.paths[0],
-            model_id,
-            kind=kind,
-            architecture=architecture,
-            context_length=context_length,
-            chat_template=chat_template,
-            tokenizer=tokenizer,
-            source=pulled.source,
-            known_sha256=sha256,
-            describe=_describer(context_length),
-            progress=self._progress,
+        registration = Registration(
+            kind=kind, architecture=architecture, context_length=context_length, chat_template=chat_template
         )
+        self._check(model_id, registration)
+        sha256: dict[Path, str] = {}
+        if tokenizer_repo is not None or tokenizer_file is not None:
+            found = self._pull_tokenizer(tokenizer_repo, tokenizer_file, split_quant(repo)[0], revision)
+            registration = replace(registration, tokenizer=found.paths[0])
+            revision = revision if tokenizer_repo is not None else found.source.revision
+            sha256 |= found.sha256
+        pulled = self._from_hub(repo, file, revision)
+        registration = replace(registration, source=pulled.source)
+        return self._import(pulled.paths[0], model_id, registration, sha256 | dict(pulled.sha256))
 
     def import_model(
         self,
@@ -89,13 +86,9 @@ class ModelStore:
         """Register a GGUF file in place, with all parts when it is split; see ModelRegistry.import_local.
 
         Raises, besides what that raises, UnsupportedArchitecture, InvalidGguf and UnsupportedTensorType for a
-        file that could not be run, InvalidGenerationConfig for a context longer than the model's, and
-        TokenizerError.
+        file that could not be run, TokenizerError, InvalidParameter for a context longer than the model's.
         """
-        _check_tokenizer(tokenizer)
-        return self._registry.import_local(
-            Path(path),
-            model_id,
+        registration = Registration(
             kind=kind,
             architecture=architecture,
             context_length=context_length,
@@ -103,9 +96,9 @@ class ModelStore:
             template_file=None if template_file is None else Path(template_file),
             tokenizer=None if tokenizer is None else Path(tokenizer),
             defaults=defaults,
-            describe=_describer(context_length),
-            progress=self._progress,
         )
+        _check_tokenizer(tokenizer)
+        return self._import(Path(path), model_id, registration)
 
     def attach_tokenizer(self, model_id: str, path: Path | str) -> ModelManifest:
         """Let a model use a tokenizer.json. Raises ModelNotFound, ModelFileNotFound, TokenizerError."""
@@ -137,6 +130,39 @@ class ModelStore:
         """Return a model's sampling settings: the `[defaults]` of its manifest over the general ones."""
         return self._registry.get(model_id).default_config()
 
+    def _check(self, model_id: str, registration: Registration) -> None:
+        self._registry.check(model_id, registration)
+        check_architecture(registration.architecture)
+
+    def _from_hub(self, repo: str, file: str | None, revision: str | None) -> PulledModel:
+        hub = self._hub if self._hub is not None else Hub()
+        return hub.pull(repo, file, revision=revision, progress=self._progress)
+
+    def _pull_tokenizer(
+        self, repo: str | None, file: str | None, model_repo: str, revision: str | None
+    ) -> PulledModel:
+        """Download a tokenizer from a repository of its own, else from the model's at its revision."""
+        source, revision = (model_repo, revision) if repo is None else (repo, None)
+        found = self._from_hub(source, file or "tokenizer.json", revision)
+        _check_tokenizer(found.paths[0])
+        return found
+
+    def _import(
+        self,
+        path: Path,
+        model_id: str,
+        registration: Registration,
+        known_sha256: Mapping[Path, str] | None = None,
+    ) -> ModelManifest:
+        return self._registry.import_local(
+            path,
+            model_id,
+            registration,
+            known_sha256=known_sha256,
+            describe=_describer(registration.context_length),
+            progress=self._progress,
+        )
+
 
 def _check_tokenizer(path: Path | str | None) -> None:
     if path is not None:
@@ -150,7 +176,7 @@ def _describer(context_length: int | None) -> Callable[[Path], ModelFacts]:
         facts = describe_gguf(path)
         own = facts.context_length
         if context_length is not None and own is not None and context_length > own:
-            raise InvalidGenerationConfig("context_length", context_length, f"1 to {own}, the model's own")
+            raise InvalidParameter("context_length", context_length, f"1 to {own}, the model's own")
         return facts
 
     return describe

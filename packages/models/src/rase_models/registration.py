@@ -1,18 +1,27 @@
 """What a GGUF file says about itself when it is registered."""
 
 from collections.abc import Mapping
+from itertools import chain
 from pathlib import Path
 from types import MappingProxyType
 
-from rase_core.registry import ModelFacts
+from rase_core.errors import UnsupportedArchitecture
+from rase_core.registration import ModelFacts
 
-from rase_models.architectures import build_program
+from rase_models.architectures import build_program, supported_architectures
 from rase_models.gguf import open_gguf
 
 ARCHITECTURE_ALIASES: Mapping[str, frozenset[str]] = MappingProxyType(
     {"llama": frozenset({"llama2", "llama3", "mistral", "mixtral"})}
 )
 """Other names for an architecture; the manifest keeps the one given, and it chooses the built-in template."""
+
+
+def check_architecture(name: str | None) -> None:
+    """Check the name of an architecture before there is a file; raises UnsupportedArchitecture."""
+    supported = supported_architectures()
+    if name is not None and name not in {*supported, *chain(*ARCHITECTURE_ALIASES.values())}:
+        raise UnsupportedArchitecture(name, supported)
 
 
 def describe_gguf(path: Path) -> ModelFacts:
