@@ -15,6 +15,7 @@ COMMANDS = {
     "model": ("rase_cli.commands.model:model", "Register, list, check and remove models."),
     "serve": ("rase_cli.commands.serve:serve", "Serve the models over HTTP, as OpenAI does."),
     "runtime": ("rase_cli.commands.runtime:runtime", "Look at what this machine can run on."),
+    "batch": ("rase_cli.commands.batch:batch", "Work off a file of tasks."),
     "bench": ("rase_cli.commands.bench:bench", "Measure a model's speed."),
 }
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import click
 
 if TYPE_CHECKING:
+    from rase_core.scheduler import SchedulerLimits
     from rase_models.engine import Engine
 
 Body = Callable[..., object]
@@ -83,12 +84,16 @@ def shared_options(*options: Option) -> Option:
 
 @contextmanager
 def open_engine(
-    settings: Settings, *, context_length: int | None = None, stop: Event | None = None
+    settings: Settings,
+    *,
+    context_length: int | None = None,
+    kv_memory: int | None = None,
+    limits: "SchedulerLimits | None" = None,
+    stop: Event | None = None,
 ) -> Iterator["Engine"]:
     """Open the engine that the settings describe, with progress on stderr, and close it afterwards.
 
-    `context_length` is the most tokens of a sequence, None for each model's own; `stop` ends what shows
-    progress.
+    `context_length`, `kv_memory` and `limits` are those of Engine; `stop` ends what shows progress.
     """
     from rase_models.engine import Engine
 
@@ -102,6 +107,8 @@ def open_engine(
             settings.device,
             settings.threads,
             context_length=context_length,
+            kv_memory=kv_memory,
+            limits=limits,
             progress=progress,
         )
         with engine:

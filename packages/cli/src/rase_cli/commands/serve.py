@@ -8,6 +8,7 @@ from rase_core.errors import EngineError
 
 from rase_cli.output import note, warn
 from rase_cli.settings import DEVICE, STORE, THREADS, Settings, open_engine, pass_settings, shared_options
+from rase_cli.sizes import size
 
 if TYPE_CHECKING:
     from rase_models.engine import Engine
@@ -40,9 +41,30 @@ class ServerNotInstalled(EngineError):
     metavar="TOKENS",
     help="The most tokens of a prompt and its answer. [default: each model's]",
 )
+@click.option(
+    "--kv-memory",
+    type=size,
+    metavar="SIZE",
+    help="The most memory for each model's keys and values, as in 4GB. [default: a quarter of the machine's]",
+)
+@click.option(
+    "--max-queue",
+    type=click.IntRange(min=0),
+    default=64,
+    show_default=True,
+    metavar="N",
+    help="The most requests to a model that wait; the rest are refused.",
+)
 @shared_options(STORE, DEVICE, THREADS)
 @pass_settings
-def serve(settings: Settings, host: str, port: int, context_length: int | None) -> None:
+def serve(
+    settings: Settings,
+    host: str,
+    port: int,
+    context_length: int | None,
+    kv_memory: int | None,
+    max_queue: int,
+) -> None:
     """Serve all registered models over HTTP, as OpenAI does.
 
     Models are loaded when first asked for. Ctrl-C ends the server.
@@ -51,8 +73,10 @@ def serve(settings: Settings, host: str, port: int, context_length: int | None) 
         if importlib.util.find_spec(package) is None:
             raise ServerNotInstalled(package)
     from rase_api import serve as run
+    from rase_core.scheduler import SchedulerLimits
 
-    with open_engine(settings, context_length=context_length) as engine:
+    limits = SchedulerLimits(waiting=max_queue)
+    with open_engine(settings, context_length=context_length, kv_memory=kv_memory, limits=limits) as engine:
         run(engine, host, port, on_ready=lambda url: _announce(engine, url))
 
 

@@ -1,0 +1,338 @@
+"""Batches: tasks worked off through the scheduler, and files of them."""
+
+import json
+import os
+import threading
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from rase_core.errors import (
+    BackendFailure,
+    ContextOverflow,
+    EngineError,
+    IntegrityMismatch,
+    InvalidLogits,
+    QueueFull,
+    RequestTimeout,
+)
+from rase_core.sampling import GenerationConfig
+from rase_core.scheduler import Handle, OnEvent, SchedulerLimits
+from rase_models import Engine
+from rase_models.batch import BatchLimits, BatchResult, BatchTask, Summary, run_file
+from rase_models.batch.journal import ForeignOutput, Journal, OutputInUse
+from rase_models.batch.lines import BatchFile, InvalidLine
+from rase_models.request import Completion, Conversation, Question, Terms
+from rase_models.testing import write_tiny_model
+
+CONFIG = GenerationConfig(max_tokens=8, seed=3, ignore_eos=True)
+LONG = GenerationConfig(max_tokens=100, ignore_eos=True)
+CHAT, COMPLETIONS = "/v1/chat/completions", "/v1/completions"
+
+
+@pytest.fixture
+def engine(tmp_path: Path, tiny_path: Path) -> Iterator[Engine]:
+    with Engine(tmp_path / "store", "reference") as engine:
+        engine.import_model(tiny_path, "tiny", chat_template="chatml")
+        yield engine
+
+
+def task(number: int, config: GenerationConfig = CONFIG, model_id: str = "tiny", n: int = 1) -> BatchTask:
+    question = Completion(f"Question {number}", Terms(config=config, n=n))
+    return BatchTask(str(number), model_id, question)
+
+
+def by_id(results: Iterable[BatchResult]) -> dict[str, BatchResult]:
+    return {result.task.id: result for result in results}
+
+
+def test_every_task_gets_the_answer_that_it_gets_alone(engine: Engine) -> None:
+    run = engine.batch((task(i, n=1 + i % 2) for i in range(20)), BatchLimits(concurrency=6))
+    results = by_id(run)
+    assert len(results) == 20
+    for number in range(20):
+        result = results[str(number)]
+        assert (result.error, result.tries) == (None, 1)
+        for choice, generation in enumerate(result.generations):
+            alone = engine.generate("tiny", f"Question {number}", CONFIG, choice=choice)
+            assert generation.text == alone.text
+    assert run.tokens == sum(result.tokens for result in results.values()) == 30 * 8
+    assert max(engine.load("tiny").snapshot().totals.batch_sizes) > 3
+
+
+def test_tasks_are_taken_as_there_is_room(engine: Engine) -> None:
+    taken = 0
+
+    def tasks() -> Iterator[BatchTask]:
+        nonlocal taken
+        for number in range(50):
+            taken += 1
+            yield task(number)
+
+    with engine.batch(tasks(), BatchLimits(concurrency=3)) as run:
+        next(run)
+        assert taken <= 4
+    assert engine.load("tiny").snapshot().totals.ended["max_tokens"] < 10
+    assert list(run) == []
+
+
+def test_what_fails_is_a_result_like_any_other(engine: Engine, tmp_path: Path) -> None:
+    write_tiny_model(tmp_path / "damaged.gguf")
+    engine.import_model(tmp_path / "damaged.gguf", "damaged")
+    data = bytearray((tmp_path / "damaged.gguf").read_bytes())
+    data[-1] ^= 1
+    (tmp_path / "damaged.gguf").write_bytes(data)
+    long = BatchTask("long", "tiny", Completion("x" * 300, Terms(config=CONFIG)))
+    results = by_id(engine.batch([task(1), long, *(task(i, model_id="damaged") for i in (2, 3)), task(4)]))
+    assert isinstance(results["long"].error, ContextOverflow)
+    assert isinstance(results["2"].error, IntegrityMismatch)
+    assert results["3"].error is results["2"].error  # nobody reads the file again
+    assert {results[key].error for key in "14"} == {None}
+    assert {result.tries for result in results.values()} == {1}
+
+
+class Unreliable:
+    """An engine that fails the first so many requests with an error, at once or later."""
+
+    def __init__(self, engine: Engine, error: EngineError, times: int) -> None:
+        self._engine, self._error, self._times = engine, error, times
+
+    def default_config(self, model_id: str) -> GenerationConfig:
+        return self._engine.default_config(model_id)
+
+    def load(self, model_id: str) -> object:
+        return self._engine.load(model_id)
+
+    def submit(self, model_id: str, question: Question, on_event: OnEvent | None = None) -> Handle:
+        self._times -= 1
+        if self._times >= 0:
+            raise self._error
+        return self._engine.submit(model_id, question, on_event)
+
+
+@pytest.mark.parametrize(
+    ("error", "times", "tries"),
+    [
+        (QueueFull(1), 1, 2),
+        (BackendFailure("passing"), 1, 2),
+        (BackendFailure("lasting"), 9, 2),
+        (InvalidLogits(1, 1), 9, 1),
+        (ContextOverflow(2, 1), 9, 1),
+    ],
+)
+def test_what_may_pass_is_tried_again(engine: Engine, error: EngineError, times: int, tries: int) -> None:
+    from rase_models.batch import BatchRun
+
+    (result,) = BatchRun(Unreliable(engine, error, times), [task(1)], BatchLimits(retries=1))
+    assert result.tries == tries
+    assert result.error is (None if times < tries else error)
+    assert bool(result.generations) is (times < tries)
+
+
+def test_a_task_that_takes_too_long_is_given_up(engine: Engine) -> None:
+    (result,) = engine.batch([task(1, LONG)], BatchLimits(timeout=1e-6, retries=0))
+    assert isinstance(result.error, RequestTimeout)
+    (result,) = engine.batch([task(1, LONG)], BatchLimits(max_tokens=2))
+    assert result.tokens == 2
+
+
+def test_more_tasks_at_once_than_a_model_takes_are_done_all_the_same(tmp_path: Path, tiny_path: Path) -> None:
+    limits = SchedulerLimits(waiting=1, running=1)
+    with Engine(tmp_path / "narrow", "reference", limits=limits) as engine:
+        engine.import_model(tiny_path, "tiny")
+        results = by_id(engine.batch(map(task, range(6)), BatchLimits(concurrency=4, retries=50)))
+    assert len(results) == 6 and all(result.error is None for result in results.values())
+
+
+def test_closing_a_batch_ends_what_is_under_way(engine: Engine) -> None:
+    with engine.batch([task(0), *(task(i, LONG) for i in range(1, 9))]) as run:
+        next(run)
+    totals = engine.load("tiny").snapshot().totals
+    assert totals.ended["max_tokens"] == 1
+
+
+@pytest.mark.parametrize("values", [{"concurrency": 0}, {"retries": -1}])
+def test_impossible_limits_are_refused(values: dict[str, int]) -> None:
+    with pytest.raises(EngineError, match="expected a whole number of at least"):
+        BatchLimits(**values)
+
+
+def line(custom_id: object = "a", url: str = CHAT, model: str = "tiny", **body: object) -> str:
+    if url == CHAT:
+        body = {"messages": [{"role": "user", "content": "Hello"}], **body}
+    return json.dumps({"custom_id": custom_id, "url": url, "body": {"model": model, **body}})
+
+
+def parsed(engine: Engine, tmp_path: Path, *lines: str | bytes) -> list[BatchTask | InvalidLine]:
+    path = tmp_path / "in.jsonl"
+    path.write_bytes(b"\n".join(text.encode() if isinstance(text, str) else text for text in lines))
+    return [line.task for line in BatchFile(path, engine.default_config)]
+
+
+def test_lines_become_tasks(engine: Engine, tmp_path: Path, tiny_path: Path) -> None:
+    engine.import_model(tiny_path, "tiny", defaults={"stop": ["END"], "top_k": 7})
+    chat, text = parsed(
+        engine,
+        tmp_path,
+        line(n=2, max_completion_tokens=5, stop="now", seed=None, user="me", stream=False),
+        line("b", COMPLETIONS, prompt=[1, 2], temperature=0),
+    )
+    assert isinstance(chat, BatchTask) and isinstance(chat.question, Conversation)
+    assert (chat.id, chat.model_id, chat.question.terms.n) == ("a", "tiny", 2)
+    config = chat.question.terms.config
+    assert config == GenerationConfig(max_tokens=5, stop=("END", "now"), top_k=7)
+    assert isinstance(text, BatchTask) and isinstance(text.question, Completion)
+    assert text.question.prompt == [1, 2]
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        ("{", "no JSON"),
+        (b"\xff", "no JSON"),
+        ("[" * 100_000, "nested too deeply"),
+        ("[]", "expected an object, found list"),
+        (line(7), "custom_id: expected a string"),
+        (line(url="/v1/embeddings"), "url: expected /v1/chat/completions or"),
+        ('{"custom_id": "a", "url": "/v1/completions"}', "body: expected an object with a model"),
+        ('{"custom_id": "a", "priority": 1}', "unknown key 'priority'"),
+        (line(method="x"), "unknown parameter 'method'"),
+        (line(tools=[1]), "unknown parameter 'tools'"),
+        (line(stream=True), "stream: only false is supported"),
+        (line(temperature=-1), "invalid temperature: -1"),
+        (line(n=0), "n: expected a whole number of at least 1"),
+        (line(model="big"), "'big' is not registered"),
+        (line(messages="Hello"), "body: expected messages"),
+        (line(url=COMPLETIONS), "body: expected a prompt"),
+    ],
+)
+def test_bad_lines_are_told_by_number(engine: Engine, tmp_path: Path, text: str | bytes, reason: str) -> None:
+    good, bad, last = parsed(engine, tmp_path, line("good"), b"", text, line("last"))
+    assert isinstance(bad, InvalidLine)
+    assert bad.number == 3 and reason in bad.reason
+    assert isinstance(good, BatchTask) and isinstance(last, BatchTask)
+
+
+def test_an_id_that_comes_twice_is_refused(engine: Engine, tmp_path: Path) -> None:
+    _, again = parsed(engine, tmp_path, line("a"), line("a"))
+    assert isinstance(again, InvalidLine) and "that of line 1" in again.reason
+
+
+@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(
+    text=st.recursive(
+        st.none() | st.booleans() | st.floats() | st.text(),
+        lambda inner: (
+            st.lists(inner)
+            | st.dictionaries(
+                st.sampled_from(["custom_id", "url", "method", "body", "model", "messages", "n", "stop"]),
+                inner | st.sampled_from([CHAT, COMPLETIONS, "tiny"]),
+            )
+        ),
+    )
+)
+def test_any_json_is_a_task_or_told_what_is_wrong(engine: Engine, tmp_path: Path, text: object) -> None:
+    for found in parsed(engine, tmp_path, json.dumps(text)):
+        assert isinstance(found, BatchTask | InvalidLine)
+
+
+def write_tasks(path: Path, count: int, **body: object) -> Path:
+    body = {"max_tokens": 4, "ignore_eos": True, **body}
+    path.write_text("\n".join(line(f"task-{number}", **body) for number in range(count)))
+    return path
+
+
+def test_a_file_becomes_a_file(engine: Engine, tmp_path: Path) -> None:
+    source, results = write_tasks(tmp_path / "in.jsonl", 6, n=2), tmp_path / "out.jsonl"
+    with source.open("a") as file:
+        file.write("\nnonsense\n\n" + line("text", COMPLETIONS, prompt="Hello", max_tokens=1, seed=1))
+    heard: list[Summary] = []
+    invalid: list[InvalidLine] = []
+    summary = run_file(
+        engine,
+        source,
+        results,
+        on_progress=lambda summary, tokens: heard.append(summary),
+        on_invalid=invalid.append,
+    )
+    assert (summary.total, summary.done, summary.answered, summary.invalid) == (8, 8, 7, 1)
+    assert summary.tokens == 6 * 2 * 4 + 1
+    assert [one.done for one in heard] == sorted(one.done for one in heard) and heard[-1].done == 8
+    assert [one.number for one in invalid] == [7]
+    records = {record["line"]: record for record in map(json.loads, results.read_text().splitlines())}
+    body = records[1]["response"]["body"]
+    assert [choice["index"] for choice in body["choices"]] == [0, 1]
+    assert body["usage"]["completion_tokens"] == 8
+    assert body["choices"][0]["finish_reason"] == "length"
+    assert records[1]["started"] <= records[1]["ended"]
+    assert records[9]["response"]["body"]["object"] == "text_completion"
+    assert records[7]["error"]["code"] == "InvalidLine" and records[7]["custom_id"] is None
+
+
+@pytest.mark.parametrize("kept", [0, 1, 3, 6])
+@pytest.mark.parametrize("cut", ["", '{"custom_id": "ta', "{}"])
+def test_nothing_is_done_twice_and_nothing_is_lost(
+    engine: Engine, tmp_path: Path, kept: int, cut: str
+) -> None:
+    source, results = write_tasks(tmp_path / "in.jsonl", 6), tmp_path / "out.jsonl"
+    run_file(engine, source, results)
+    whole = results.read_bytes().splitlines(keepends=True)
+    results.write_bytes(b"".join(whole[:kept]) + cut.encode())
+    summary = run_file(engine, source, results)
+    assert (summary.earlier, summary.answered) == (kept, 6 - kept)
+    again = results.read_bytes().splitlines(keepends=True)
+    assert again[:kept] == whole[:kept]
+    texts = {record["line"]: record["response"]["body"]["choices"] for record in map(json.loads, again)}
+    assert texts == {
+        record["line"]: record["response"]["body"]["choices"] for record in map(json.loads, whole)
+    }
+
+
+def test_a_corrected_line_is_done_the_next_time(engine: Engine, tmp_path: Path) -> None:
+    source, results = tmp_path / "in.jsonl", tmp_path / "out.jsonl"
+    source.write_text(line("a", max_tokens=-1) + "\n" + line("b", max_tokens=2))
+    assert run_file(engine, source, results).invalid == 1
+    source.write_text(line("a", max_tokens=1) + "\n" + line("b", max_tokens=2))
+    summary = run_file(engine, source, results)
+    assert (summary.earlier, summary.answered) == (1, 1)
+
+
+def test_lines_of_others_are_not_written_over(engine: Engine, tmp_path: Path) -> None:
+    source, results = write_tasks(tmp_path / "in.jsonl", 1), tmp_path / "out.jsonl"
+    results.write_text('{"custom_id": "a", "line": 1, "tries": 1}\n{"mine": 1}\n')
+    with pytest.raises(ForeignOutput, match="line 2: no result of a batch"):
+        run_file(engine, source, results)
+    assert results.read_text().endswith('{"mine": 1}\n')
+
+
+def test_two_batches_do_not_write_to_one_file(engine: Engine, tmp_path: Path) -> None:
+    source, results = write_tasks(tmp_path / "in.jsonl", 1), tmp_path / "out.jsonl"
+    with Journal(results), pytest.raises(OutputInUse):
+        run_file(engine, source, results)
+    assert run_file(engine, source, results).answered == 1
+
+
+@pytest.mark.skipif(os.name != "posix", reason="a directory that cannot be written to")
+def test_a_file_that_cannot_be_written_is_an_os_error(engine: Engine, tmp_path: Path) -> None:
+    source = write_tasks(tmp_path / "in.jsonl", 1)
+    with pytest.raises(OSError, match="No such file"):
+        run_file(engine, source, tmp_path / "none" / "out.jsonl")
+
+
+def test_a_batch_leaves_room_for_others(engine: Engine) -> None:
+    with engine.batch((task(i, LONG) for i in range(40)), BatchLimits(concurrency=6)) as run:
+        answered = threading.Event()
+
+        def ask() -> None:
+            engine.generate("tiny", "Hello", CONFIG)
+            answered.set()
+
+        asking = threading.Thread(target=ask)
+        asking.start()
+        for _ in run:
+            if answered.is_set():
+                break
+        asking.join(30)
+    assert answered.is_set()
