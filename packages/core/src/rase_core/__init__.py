@@ -8,6 +8,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from rase_core.constraint import Constraint
     from rase_core.decoder import Batch, BatchDecoder, Logits, ModelLimits, TokenDecoder
     from rase_core.device import DevicePreference, ProbeAttempt, Prober, ProbeReport, probe
     from rase_core.errors import (
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
         BackendFailure,
         BackendUnavailable,
         Cancelled,
+        ConstraintFailure,
         ContextOverflow,
         EngineError,
         HubError,
@@ -37,6 +39,7 @@ if TYPE_CHECKING:
         TemplateError,
         TokenizerError,
         UnencodableText,
+        UnenforceableFormat,
         UnsupportedArchitecture,
         UnsupportedFormat,
         UnsupportedTensorType,
@@ -59,6 +62,8 @@ __all__ = [
     "Batch",
     "BatchDecoder",
     "Cancelled",
+    "Constraint",
+    "ConstraintFailure",
     "ContextOverflow",
     "Detokenizer",
     "DevicePreference",
@@ -110,6 +115,7 @@ __all__ = [
     "TokenEvent",
     "TokenizerError",
     "UnencodableText",
+    "UnenforceableFormat",
     "UnsupportedArchitecture",
     "UnsupportedFormat",
     "UnsupportedTensorType",
@@ -129,6 +135,8 @@ _MODULES = {
     "Batch": "rase_core.decoder",
     "BatchDecoder": "rase_core.decoder",
     "Cancelled": "rase_core.errors",
+    "Constraint": "rase_core.constraint",
+    "ConstraintFailure": "rase_core.errors",
     "ContextOverflow": "rase_core.errors",
     "Detokenizer": "rase_core.generation",
     "DevicePreference": "rase_core.device",
@@ -180,6 +188,7 @@ _MODULES = {
     "TokenEvent": "rase_core.generation",
     "TokenizerError": "rase_core.errors",
     "UnencodableText": "rase_core.errors",
+    "UnenforceableFormat": "rase_core.errors",
     "UnsupportedArchitecture": "rase_core.errors",
     "UnsupportedFormat": "rase_core.errors",
     "UnsupportedTensorType": "rase_core.errors",

@@ -6,6 +6,9 @@ from enum import StrEnum
 from operator import index
 from typing import Protocol, SupportsIndex
 
+import numpy as np
+
+from rase_core.constraint import Allowed, Constraint
 from rase_core.decoder import Logits, ModelLimits
 from rase_core.errors import ContextOverflow, InvalidGenerationConfig, InvalidParameter
 from rase_core.sampling import GenerationConfig, Sampler
@@ -66,7 +69,8 @@ class Answer:
     """Chooses the tokens of one answer, turns them into text and knows when it ends.
 
     `prompt` is one that `checked_prompt` returned. `reason` is None while the answer goes on; it may have
-    ended before its first token. Without a detokenizer there is no text.
+    ended before its first token. Without a detokenizer there is no text. A `constraint` that leaves nothing
+    but the end has the effect of an end token.
 
     Raises InvalidGenerationConfig for stop strings without a detokenizer, InvalidParameter for an impossible
     choice.
@@ -79,26 +83,31 @@ class Answer:
         limits: ModelLimits,
         detokenizer: Detokenizer | None = None,
         choice: int = 0,
+        constraint: Constraint | None = None,
     ) -> None:
         _check_request(config, detokenizer, choice)
         self._prompt_tokens, self._config, self._limits = len(prompt), config, limits
         self._sampler = Sampler(config, choice, prompt)
         self._stop_tokens = config.stop_tokens | (frozenset() if config.ignore_eos else limits.eos_tokens)
         self._detokenizer, self._characters = detokenizer, Utf8Assembler()
+        self._constraint = constraint
         self._matcher = StopMatcher(config.stop)
         self._pieces: list[str] = []
         self._is_refused = False
         self.tokens: list[int] = []
-        self.reason: StopReason | None = self._full()
+        self.reason: StopReason | None = self._end()
 
     @property
     def takes_likeliest(self) -> bool:
         """Whether the next token is the one with the largest logit, the lowest id among equals."""
-        return self._sampler.takes_likeliest
+        return self._constraint is None and self._sampler.takes_likeliest
 
     def choose(self, logits: Logits) -> int:
-        """Return the next token by logits float32 [vocab]; raises what Sampler.sample raises."""
-        return self._sampler.sample(logits, self._position)
+        """Return the next token by logits float32 [vocab].
+
+        Raises what Sampler.sample raises, and ConstraintFailure.
+        """
+        return self._sampler.sample(logits, self._position, self._allowed(logits.size))
 
     def add(self, token: int) -> TokenEvent | None:
         """Append the token that was chosen and return the report of it; None for one that ends the answer."""
@@ -106,10 +115,12 @@ class Answer:
             self.reason = StopReason.STOP_TOKEN
             return None
         self._sampler.accept(token)
+        if self._constraint is not None:
+            self._constraint.accept(token)
         self.tokens.append(token)
         event = TokenEvent(token, self._text(token))
         self._pieces.append(event.text)
-        self.reason = StopReason.STOP_STRING if self._matcher.stop is not None else self._full()
+        self.reason = StopReason.STOP_STRING if self._matcher.stop is not None else self._end()
         return event
 
     def cancel(self) -> None:
@@ -153,6 +164,20 @@ class Answer:
     @property
     def _position(self) -> int:
         return self._prompt_tokens + len(self.tokens)
+
+    def _allowed(self, vocab_size: int) -> Allowed | None:
+        if self._constraint is None:
+            return None
+        allowed = np.zeros(vocab_size, np.bool_)
+        known = self._constraint.allowed()[:vocab_size]
+        allowed[: known.size] = known
+        if self._constraint.may_end:
+            allowed[[token for token in self._stop_tokens if token < vocab_size]] = True
+        return allowed
+
+    def _end(self) -> StopReason | None:
+        is_complete = self._constraint is not None and self._constraint.is_complete
+        return StopReason.STOP_TOKEN if is_complete else self._full()
 
     def _full(self) -> StopReason | None:
         if len(self.tokens) >= self._config.max_tokens:

@@ -20,6 +20,7 @@
     │   ├── InvalidParameter
     │   │   └── InvalidGenerationConfig
     │   ├── InvalidConversation
+    │   ├── UnenforceableFormat
     │   ├── UnencodableText
     │   └── ContextOverflow
     ├── Cancelled                   a request under way
@@ -27,6 +28,7 @@
     ├── QueueFull                   the scheduler
     ├── ShuttingDown
     ├── BackendUnavailable          the machine
+    ├── ConstraintFailure           an answer under way
     └── BackendFailure
         └── InvalidLogits
 
@@ -193,6 +195,16 @@ class InvalidConversation(RequestError):
         self.reason, self.index = reason, index
 
 
+class UnenforceableFormat(RequestError):
+    """A schema, grammar or pattern that answers cannot be held to: which, and why."""
+
+    def __init__(self, kind: str, reason: str) -> None:
+        super().__init__(
+            f"{kind} that cannot be enforced: {reason}", "leave it out, or say it in another way"
+        )
+        self.kind, self.reason = kind, reason
+
+
 class UnencodableText(RequestError):
     """A text holds something that the vocabulary has no token for, such as a control character."""
 
@@ -243,6 +255,14 @@ class ShuttingDown(EngineError):
 
     def __init__(self) -> None:
         super().__init__("the model is shutting down", "try again later")
+
+
+class ConstraintFailure(EngineError):
+    """An answer cannot be held to its format any further."""
+
+    def __init__(self, reason: str) -> None:
+        super().__init__(f"the answer cannot be held to its format: {reason}", "use a simpler format")
+        self.reason = reason
 
 
 class BackendUnavailable(EngineError):

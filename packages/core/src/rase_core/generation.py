@@ -4,6 +4,7 @@ from collections.abc import Callable, Sequence
 from time import perf_counter
 
 from rase_core.answer import Answer, Detokenizer, Generation, StopReason, TokenEvent, checked_prompt
+from rase_core.constraint import Constraint
 from rase_core.decoder import TokenDecoder
 from rase_core.sampling import GenerationConfig
 
@@ -20,6 +21,7 @@ def generate(
     *,
     detokenizer: Detokenizer | None = None,
     choice: int = 0,
+    constraint: Constraint | None = None,
 ) -> Generation:
     """Generate an answer to the end, as generate_with without its reports."""
     return generate_with(
@@ -30,6 +32,7 @@ def generate(
         on_token=lambda event: None,
         detokenizer=detokenizer,
         choice=choice,
+        constraint=constraint,
     )
 
 
@@ -42,20 +45,21 @@ def generate_with(
     on_token: OnToken,
     detokenizer: Detokenizer | None = None,
     choice: int = 0,
+    constraint: Constraint | None = None,
 ) -> Generation:
     """Generate an answer and report each token as it comes; a report answered with False ends the generation.
 
     `cancelled` is asked before the prefill and before every decode; a report that was answered with False is
     the last one, and what is held back then is in no report and not in the text. A prompt that fills the
     context leaves no room for an answer: that is an empty generation with CONTEXT_FULL. Without a detokenizer
-    there is no text.
+    there is no text. A `constraint`, which is used up, holds the answer to its rules.
 
     Raises ContextOverflow when the prompt is longer than the context, InvalidParameter for an empty prompt or
     a token outside the vocabulary, InvalidGenerationConfig for stop strings without a detokenizer, and what
-    sampler and decoder raise.
+    sampler, constraint and decoder raise.
     """
     tokens = checked_prompt(prompt, decoder)
-    answer = Answer(tokens, config, decoder, detokenizer, choice)
+    answer = Answer(tokens, config, decoder, detokenizer, choice, constraint)
     return _Run(decoder, answer, cancelled or (lambda: False), on_token).run(tokens)
 
 

@@ -50,7 +50,8 @@ class Candidates:
     def exclude_top(self, threshold: float) -> Self:
         """Drop all candidates of probability `threshold` or more but the least likely of them (XTC)."""
         weights = self.weights()
-        probable = int(np.count_nonzero(weights >= threshold * np.cumsum(weights)[-1]))
+        likely = (weights >= threshold * np.cumsum(weights)[-1]) & (weights > 0)
+        probable = int(np.count_nonzero(likely))
         return self.without_first(max(probable - 1, 0))
 
     def draw(self, temperature: float, uniform: float) -> int:

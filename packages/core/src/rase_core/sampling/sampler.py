@@ -11,6 +11,7 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from rase_core.constraint import Allowed
 from rase_core.decoder import Logits
 from rase_core.errors import InvalidGenerationConfig, InvalidLogits
 from rase_core.sampling.candidates import Candidates, at_least, draw_from_all, nucleus, top_k
@@ -47,13 +48,15 @@ class Sampler:
         """Whether `sample` returns what `likeliest` says of the row as it is."""
         return self._config.temperature == 0 and not self._penalties
 
-    def sample(self, logits: Logits, position: int) -> int:
+    def sample(self, logits: Logits, position: int, allowed: Allowed | None = None) -> int:
         """Return the token for a position (the prompt's first token has 0); logits are float32 [vocab].
 
-        Raises InvalidLogits when a logit is not finite, InvalidGenerationConfig when every token is
-        forbidden.
+        It is one of those `allowed`, bool of at most [vocab]; those beyond its end are not. Raises
+        InvalidLogits when a logit is not finite, InvalidGenerationConfig when every token is forbidden.
         """
         self._check(logits, position)
+        if allowed is not None:
+            logits = _only(logits, allowed)
         if self._penalties:
             logits = self._penalised(logits)
         if self._config.temperature == 0:
@@ -101,6 +104,13 @@ class Sampler:
         else:
             return at_least(logits, config.min_p)
         return candidates.min_p(config.min_p)
+
+
+def _only(logits: Logits, allowed: Allowed) -> Logits:
+    """Return a copy of logits in which all but the allowed tokens are impossible."""
+    narrowed = np.full_like(logits, -np.inf)
+    np.copyto(narrowed[: allowed.size], logits[: allowed.size], where=allowed)
+    return narrowed
 
 
 def likeliest(logits: NDArray[np.float32]) -> NDArray[np.intp]:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from rase_core.answer import Answer, Detokenizer, checked_prompt
+from rase_core.constraint import Constraint
 from rase_core.decoder import ModelLimits
 from rase_core.errors import InvalidParameter
 from rase_core.sampling import GenerationConfig
@@ -20,6 +21,7 @@ class GenerationRequest:
 
     Attributes:
         detokenizers: makes one for each choice; None for no text.
+        constraints: makes one for each choice; None for no rules.
         choice: sets apart the answers of one seed; the n choices have this number and those after it.
         timeout: the most seconds from submission to the end.
     """
@@ -30,6 +32,7 @@ class GenerationRequest:
     choice: int = 0
     n: int = 1
     timeout: float | None = None
+    constraints: Callable[[], Constraint] | None = None
 
     def check(self, most_choices: int) -> None:
         """Raise InvalidParameter for an impossible number of choices or timeout."""
@@ -53,4 +56,5 @@ class GenerationRequest:
 
     def _answer(self, prompt: list[int], limits: ModelLimits, index: int) -> Answer:
         detokenizer = self.detokenizers() if self.detokenizers is not None else None
-        return Answer(prompt, self.config, limits, detokenizer, self.choice + index)
+        constraint = self.constraints() if self.constraints is not None else None
+        return Answer(prompt, self.config, limits, detokenizer, self.choice + index, constraint)

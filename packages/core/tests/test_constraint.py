@@ -1,0 +1,142 @@
+from collections.abc import Sequence
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from rase_core.constraint import Allowed
+from rase_core.errors import ConstraintFailure, InvalidGenerationConfig, InvalidLogits
+from rase_core.generation import StopReason, generate
+from rase_core.sampling import GenerationConfig
+from rase_core.scheduler import GenerationRequest, Scheduler
+from rase_core.testing import HistoryDecoder, ScriptedDecoder
+
+EOS = 7
+
+
+class OneOf:
+    """Follows the token sequences of a list, which may be beginnings of each other."""
+
+    def __init__(self, *answers: Sequence[int], vocab_size: int = 32) -> None:
+        self._answers, self._vocab_size = [list(answer) for answer in answers], vocab_size
+        self._length = 0
+
+    def allowed(self) -> Allowed:
+        mask = np.zeros(self._vocab_size, np.bool_)
+        mask[[answer[self._length] for answer in self._answers if len(answer) > self._length]] = True
+        if not mask.any() and not self.may_end:
+            raise ConstraintFailure("nothing may come")
+        return mask
+
+    def accept(self, token: int) -> None:
+        self._answers = [a for a in self._answers if a[self._length : self._length + 1] == [token]]
+        self._length += 1
+
+    @property
+    def may_end(self) -> bool:
+        return any(len(answer) == self._length for answer in self._answers)
+
+    @property
+    def is_complete(self) -> bool:
+        return bool(self._answers) and all(len(answer) == self._length for answer in self._answers)
+
+
+def decoder(*script: int) -> ScriptedDecoder:
+    return ScriptedDecoder(script, eos_tokens=frozenset({EOS}))
+
+
+GREEDY = GenerationConfig(temperature=0)
+CONFIGS = (
+    GREEDY,
+    GenerationConfig(temperature=1e6, top_k=0, top_p=1, min_p=0),
+    GenerationConfig(temperature=5, top_k=0, top_p=0.9),
+    GenerationConfig(temperature=5, top_k=0, top_p=1, min_p=0.01),
+    GenerationConfig(xtc_probability=1, xtc_threshold=0, top_k=0, top_p=1, min_p=0),
+    GenerationConfig(xtc_probability=1, xtc_threshold=0, repetition_penalty=50, frequency_penalty=100),
+)
+
+
+def test_only_allowed_tokens_come_and_the_answer_ends_when_nothing_may_follow() -> None:
+    answer = generate(decoder(9), [1], GREEDY, constraint=OneOf([3, 4, 5]))
+    assert answer.tokens == (3, 4, 5)
+    assert answer.stop_reason is StopReason.STOP_TOKEN
+
+
+@pytest.mark.parametrize("config", CONFIGS)
+@given(seed=st.integers(0, 2**64 - 1))
+def test_every_way_of_sampling_keeps_to_the_rules(config: GenerationConfig, seed: int) -> None:
+    answers = [(1, 2, 3), (1, 2), (4,), (30, 31, 0, 0)]
+    config = GenerationConfig.from_mapping({"seed": seed}, config)
+    assert generate(decoder(9, 8), [1], config, constraint=OneOf(*answers)).tokens in answers
+
+
+def test_an_end_token_may_come_only_where_the_answer_may_end() -> None:
+    assert generate(decoder(EOS), [1], GREEDY, constraint=OneOf([3], [3, 4], [3, 5, 6])).tokens == (3,)
+    assert generate(decoder(EOS), [1], GREEDY, constraint=OneOf([3, 5, 6], [3, 5])).tokens == (3, 5)
+
+
+def test_other_tokens_that_end_the_answer_follow_the_same_rule() -> None:
+    config = GenerationConfig(temperature=0, stop_tokens=frozenset({9, 1000}))
+    assert generate(decoder(9), [1], config, constraint=OneOf([3], [3, 4])).tokens == (3,)
+
+
+def test_end_tokens_that_are_ignored_never_come() -> None:
+    config = GenerationConfig(temperature=0, ignore_eos=True)
+    assert generate(decoder(EOS), [1], config, constraint=OneOf([3], [3, 4])).tokens == (3, 4)
+
+
+def test_an_answer_that_does_not_fit_is_cut() -> None:
+    config = GenerationConfig(temperature=0, max_tokens=2)
+    answer = generate(decoder(9), [1], config, constraint=OneOf([3, 4, 5]))
+    assert (answer.tokens, answer.stop_reason) == ((3, 4), StopReason.MAX_TOKENS)
+
+
+def test_rules_that_want_nothing_get_nothing() -> None:
+    play = decoder(9)
+    assert generate(play, [1], GREEDY, constraint=OneOf([])).tokens == ()
+    assert play.calls == []
+
+
+def test_rules_may_know_fewer_or_more_tokens_than_the_model() -> None:
+    for size in (6, 40):
+        assert generate(decoder(9), [1], GREEDY, constraint=OneOf([3, 4], vocab_size=size)).tokens == (3, 4)
+
+
+def test_logits_that_are_not_finite_are_an_error_as_without_rules() -> None:
+    row = np.zeros(32, np.float32)
+    row[20] = np.nan
+    with pytest.raises(InvalidLogits):
+        generate(ScriptedDecoder([row]), [1], GREEDY, constraint=OneOf([3]))
+
+
+def test_forbidding_all_that_the_rules_allow_is_an_error() -> None:
+    config = GenerationConfig(temperature=0, logit_bias={3: -np.inf})
+    with pytest.raises(InvalidGenerationConfig, match="logit_bias"):
+        generate(decoder(9), [1], config, constraint=OneOf([3]))
+
+
+def test_a_failing_constraint_is_the_error_of_its_request_alone() -> None:
+    with Scheduler(HistoryDecoder()) as scheduler:
+        broken = scheduler.submit(GenerationRequest([1], GREEDY, constraints=lambda: OneOf()))
+        other = scheduler.submit(GenerationRequest([1], GREEDY, constraints=lambda: OneOf([3, 4])))
+        with pytest.raises(ConstraintFailure):
+            broken.result()
+        assert other.result()[0].tokens == (3, 4)
+
+
+def test_each_choice_of_a_request_has_rules_of_its_own_and_traffic_changes_nothing() -> None:
+    answers = [(1, 2, 3), (1, 3, 2), (2, 1), (3, 3, 3, 3), (4,)]
+    config = GenerationConfig(temperature=3, seed=5)
+    with Scheduler(HistoryDecoder()) as scheduler:
+        request = GenerationRequest([1, 2], config, n=4, constraints=lambda: OneOf(*answers))
+        free = scheduler.submit(GenerationRequest([1, 2], config))
+        together = [answer.tokens for answer in scheduler.submit(request).result()]
+        alone = [
+            scheduler.submit(
+                GenerationRequest([1, 2], config, choice=i, constraints=lambda: OneOf(*answers))
+            ).result()[0]
+            for i in range(4)
+        ]
+        assert together == [answer.tokens for answer in alone]
+        assert set(together) <= set(answers)
+        free.result()
