@@ -26,8 +26,8 @@ def test_one_json_object_has_all_figures(rase_process: Run, smollm2_path: Path) 
         "load_s",
         "first_token_s",
         "peak_rss_mb",
-        "backend",
         "threads",
+        "backend",
     ]
     assert (figures["backend"], figures["threads"]) == ("cpu", 2)
     assert figures["prefill_tok_s"] > 0
@@ -42,6 +42,15 @@ def test_a_registered_model_is_measured_with_tokens_in_the_cache(rase: Run, smol
     figures = dict(line.split("\t") for line in done.stdout.splitlines())
     assert "prefill_tok_s" not in figures
     assert float(figures["decode_tok_s"]) > 0
+
+
+def test_sequences_decode_together(smol_manifest: Path) -> None:
+    with Engine(smol_manifest.parent.parent) as engine:
+        decoder = engine.load("smol").decoder
+        speeds = measure(lambda: decoder, Workload(70, 3, repeats=1, sequences=4))
+        assert decoder.blocks_used == 0
+        assert (speeds.decode_tok_s or 0) > 0
+        assert speeds.threads is not None
 
 
 def test_more_tokens_than_the_context_are_refused(rase: Run, smol: str) -> None:

@@ -17,6 +17,7 @@ COMMANDS = {
     "runtime": ("rase_cli.commands.runtime:runtime", "Look at what this machine can run on."),
     "batch": ("rase_cli.commands.batch:batch", "Work off a file of tasks."),
     "bench": ("rase_cli.commands.bench:bench", "Measure a model's speed."),
+    "perplexity": ("rase_cli.commands.perplexity:perplexity", "Measure how well a model predicts a text."),
 }
 
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from rase_cli.process import peak_memory_mb, process_age
 
 if TYPE_CHECKING:
-    from rase_core.decoder import BatchDecoder
+    from rase_models.decoder import ProgramDecoder
 
 FIRST_PROMPT_TOKENS = 16
 """Length of the prompt of `first_token_s`."""
@@ -18,12 +18,17 @@ FIRST_PROMPT_TOKENS = 16
 
 @dataclass(frozen=True, slots=True)
 class Workload:
-    """One round: with `depth` tokens in the cache, prefill `prompt_tokens` and decode `generated_tokens`."""
+    """One round: with `depth` tokens in the cache, prefill `prompt_tokens` and decode `generated_tokens`.
+
+    So many of several `sequences` are decoded together, a token of each in every step; the prompt is the same
+    for all of them, and computed once.
+    """
 
     prompt_tokens: int
     generated_tokens: int
     depth: int = 0
     repeats: int = 3
+    sequences: int = 1
 
     @property
     def context_length(self) -> int:
@@ -35,10 +40,10 @@ class Workload:
 class Speeds:
     """What was measured.
 
-    `prefill_tok_s` and `decode_tok_s` are medians over the rounds, None where no tokens were asked for;
-    `load_s` is the time to load the model, the imports for it included; `first_token_s` the time from the
-    start of the process to the logits after a first prompt of 16 tokens; `peak_rss_mb` is None where the
-    system does not say.
+    `prefill_tok_s` and `decode_tok_s`, the latter of all sequences together, are medians over the rounds,
+    None where no tokens were asked for; `load_s` is the time to load the model, the imports for it included;
+    `first_token_s` the time from the start of the process to the logits after a first prompt of 16 tokens;
+    `peak_rss_mb` is None where the system does not say, and so is `threads` where nobody chose it.
     """
 
     prefill_tok_s: float | None
@@ -46,9 +51,10 @@ class Speeds:
     load_s: float
     first_token_s: float
     peak_rss_mb: float | None
+    threads: int | None
 
 
-def measure(load: "Callable[[], BatchDecoder]", work: Workload) -> Speeds:
+def measure(load: "Callable[[], ProgramDecoder]", work: Workload) -> Speeds:
     """Load a model, run a round to warm up and time `work.repeats` more."""
     started = time.perf_counter()
     decoder = load()
@@ -60,10 +66,11 @@ def measure(load: "Callable[[], BatchDecoder]", work: Workload) -> Speeds:
     rounds = [_round(decoder, tokens, work) for _ in range(work.repeats)]
     return Speeds(
         prefill_tok_s=_rate(work.prompt_tokens, [prefill for prefill, _ in rounds]),
-        decode_tok_s=_rate(work.generated_tokens, [decode for _, decode in rounds]),
+        decode_tok_s=_rate(work.sequences * work.generated_tokens, [decode for _, decode in rounds]),
         load_s=round(load_seconds, 3),
         first_token_s=round(first_token_seconds, 3),
         peak_rss_mb=peak_memory_mb(),
+        threads=decoder.threads,
     )
 
 
@@ -72,36 +79,41 @@ def _random_tokens(count: int, vocab_size: int) -> list[int]:
     return random.Random(0).choices(range(min(100, vocab_size - 1), min(vocab_size, 30000)), k=count)
 
 
-def _round(decoder: "BatchDecoder", tokens: list[int], work: Workload) -> tuple[float, float]:
+def _round(decoder: "ProgramDecoder", tokens: list[int], work: Workload) -> tuple[float, float]:
     """Return the seconds of the prefill, with the logits of its last token, and of the decoding."""
     start, end = work.depth, work.depth + work.prompt_tokens
-    sequence = decoder.new_sequence()
+    sequences = [decoder.new_sequence()]
     try:
-        _append(decoder, sequence, 0, tokens[:start])
+        _append(decoder, sequences, 0, tokens[:start])
         before = time.perf_counter()
-        _append(decoder, sequence, start, tokens[start:end])
+        _append(decoder, sequences, start, tokens[start:end])
         between = time.perf_counter()
+        sequences += [decoder.fork(sequences[0], end) for _ in range(work.sequences - 1)]
+        began = time.perf_counter()
         for step in range(work.generated_tokens):
-            _append(decoder, sequence, end + step, [tokens[step % len(tokens)]])
-        return between - before, time.perf_counter() - between
+            _append(decoder, sequences, end + step, [tokens[step % len(tokens)]])
+        return between - before, time.perf_counter() - began
     finally:
-        decoder.release(sequence)
+        for sequence in sequences:
+            decoder.release(sequence)
 
 
-def _append(decoder: "BatchDecoder", sequence: int, position: int, tokens: Sequence[int]) -> None:
-    """Compute tokens from this position on and the logits of the last one."""
+def _append(
+    decoder: "ProgramDecoder", sequences: Sequence[int], position: int, tokens: Sequence[int]
+) -> None:
+    """Append the same tokens to sequences of this length and compute the logits of each one's last token."""
     import numpy as np
     from rase_core.decoder import Batch
 
-    count = len(tokens)
+    count, copies = len(tokens), len(sequences)
     if count == 0:
         return
     decoder.forward(
         Batch(
-            sequences=np.full(count, sequence, np.int32),
-            positions=np.arange(position, position + count, dtype=np.int32),
-            tokens=np.array(tokens, np.int32),
-            outputs=np.array([count - 1], np.int32),
+            sequences=np.repeat(np.array(sequences, np.int32), count),
+            positions=np.tile(np.arange(position, position + count, dtype=np.int32), copies),
+            tokens=np.tile(np.array(tokens, np.int32), copies),
+            outputs=np.arange(1, copies + 1, dtype=np.int32) * count - 1,
         )
     )
 

@@ -11,6 +11,7 @@ import click
 
 if TYPE_CHECKING:
     from rase_core.scheduler import SchedulerLimits
+    from rase_models.backends.base import ThreadCounts
     from rase_models.engine import Engine
 
 Body = Callable[..., object]
@@ -29,7 +30,14 @@ class Settings:
     store: Path | None = None
     device: str = "auto"
     threads: int | None = None
+    threads_prefill: int | None = None
     debug: bool = False
+
+    def thread_counts(self) -> "ThreadCounts":
+        """Return how many threads the backend is to use."""
+        from rase_models.backends.base import ThreadCounts
+
+        return ThreadCounts(self.threads, self.threads_prefill)
 
 
 pass_settings = click.make_pass_decorator(Settings, ensure=True)
@@ -54,13 +62,27 @@ DEVICE: Option = click.option(
     expose_value=False,
     help="What computes. [default: auto]",
 )
-THREADS: Option = click.option(
+_THREADS_DECODE: Option = click.option(
     "--threads",
     type=click.IntRange(min=1, max=1024),
     callback=_keep,
     expose_value=False,
     help="Threads of the CPU backend. [default: $RASE_NUM_THREADS, else chosen]",
 )
+_THREADS_PREFILL: Option = click.option(
+    "--threads-prefill",
+    type=click.IntRange(min=1, max=1024),
+    callback=_keep,
+    expose_value=False,
+    help="Threads that read prompts. [default: as --threads, else all physical cores]",
+)
+
+
+def _thread_options(command: Body) -> Body:
+    return _THREADS_DECODE(_THREADS_PREFILL(command))
+
+
+THREADS: Option = _thread_options
 DEBUG: Option = click.option(
     "--debug",
     is_flag=True,
@@ -105,7 +127,7 @@ def open_engine(
         engine = Engine(
             settings.store,
             settings.device,
-            settings.threads,
+            settings.thread_counts(),
             context_length=context_length,
             kv_memory=kv_memory,
             limits=limits,

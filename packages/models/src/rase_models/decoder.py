@@ -59,6 +59,11 @@ class ProgramDecoder:
         return self._vocab_size
 
     @property
+    def threads(self) -> int | None:
+        """The most threads that decode; None where that is not the backend's to say."""
+        return self._runner.threads
+
+    @property
     def blocks_used(self) -> int:
         """How many blocks of the KV cache hold tokens."""
         return self._cache.blocks_used
