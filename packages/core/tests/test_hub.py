@@ -19,6 +19,7 @@ from rase_core.download import download_file
 from rase_core.errors import Cancelled, HubError
 from rase_core.hub import Hub
 from rase_core.hub_errors import hub_errors
+from rase_core.lock import FileLock
 from rase_core.progress import ProgressEvent, ProgressPhase
 
 COMMIT = "0123456789abcdef0123456789abcdef01234567"
@@ -46,7 +47,11 @@ class Repository:
 
 
 class LocalHub(ThreadingHTTPServer):
-    """Serves repositories; `cut_after` breaks each download off after so many bytes, that many times."""
+    """Serves repositories; `cut_after` breaks each download off after so many bytes, that many times.
+
+    `busy` has the statuses of the next answers to downloads; a hub that `moves` gets another commit on its
+    main branch whenever it was asked for the files of one.
+    """
 
     daemon_threads = True
 
@@ -58,6 +63,8 @@ class LocalHub(ThreadingHTTPServer):
         self.cuts = 0
         self.ignores_ranges = False
         self.status = 200
+        self.busy: list[int] = []
+        self.moves = False
         self.is_captive = False
 
     @property
@@ -92,6 +99,8 @@ class _Answer(BaseHTTPRequestHandler):
             self._error(self.server.status, "")
         elif parts[:2] == ["api", "models"]:
             self._info("/".join(parts[2:4]), parts[5] if len(parts) > 5 else "main")
+        elif self.server.busy and self.command == "GET":
+            self._error(self.server.busy.pop(0), "")
         else:
             self._file("/".join(parts[:2]), parts[3], "/".join(parts[4:]))
 
@@ -115,7 +124,8 @@ class _Answer(BaseHTTPRequestHandler):
             return
         content = repository.files[file]
         etag = repository.sha256(file) if file.endswith(".gguf") else hashlib.sha1(content).hexdigest()
-        commit = BRANCH_COMMIT if revision in ("branch", BRANCH_COMMIT) else COMMIT
+        has_moved = self.server.moves and revision == "main"
+        commit = BRANCH_COMMIT if has_moved or revision in ("branch", BRANCH_COMMIT) else COMMIT
         self._send(content, {"X-Repo-Commit": commit, "ETag": f'"{etag}"', "Accept-Ranges": "bytes"})
 
     def _error(self, status: int, code: str) -> None:
@@ -170,8 +180,13 @@ def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[LocalHub]:
 
 
 @pytest.fixture
-def hub(server: LocalHub, tmp_path: Path) -> Hub:
-    return Hub(endpoint=server.url, cache=tmp_path / "cache")
+def pauses() -> list[float]:
+    return []
+
+
+@pytest.fixture
+def hub(server: LocalHub, tmp_path: Path, pauses: list[float]) -> Hub:
+    return Hub(endpoint=server.url, cache=tmp_path / "cache", pause=pauses.append)
 
 
 def test_a_file_is_pulled_with_its_hash_its_source_and_progress(hub: Hub, server: LocalHub) -> None:
@@ -208,9 +223,10 @@ def test_all_parts_of_a_split_model_are_pulled_in_order(hub: Hub, file: str | No
     assert set(pulled.sha256) == set(pulled.paths)
 
 
-def test_a_small_file_comes_too(hub: Hub) -> None:
+def test_a_small_file_comes_too(hub: Hub, capfd: pytest.CaptureFixture[str]) -> None:
     pulled = hub.pull("owner/name", "tokenizer.json")
     assert pulled.paths[0].read_bytes() == b"{}"
+    assert capfd.readouterr() == ("", "")
 
 
 def test_a_revision_is_honoured(hub: Hub, server: LocalHub) -> None:
@@ -218,6 +234,18 @@ def test_a_revision_is_honoured(hub: Hub, server: LocalHub) -> None:
     assert pulled.source.revision == BRANCH_COMMIT
     assert BRANCH_COMMIT in str(pulled.paths[0])
     assert hub.pull("owner/name", "m-Q8_0.gguf", revision=COMMIT).source.revision == COMMIT
+
+
+def test_a_branch_that_moves_during_a_pull_does_not_mix_two_commits(
+    hub: Hub, server: LocalHub, tmp_path: Path
+) -> None:
+    server.moves = True
+    for file in ("m-Q8_0.gguf", "tokenizer.json"):
+        pulled = hub.pull("owner/name", file)
+        assert pulled.source.revision == COMMIT
+        assert pulled.paths[0].parent.name == COMMIT
+    offline = Hub(endpoint=server.url, cache=tmp_path / "cache", offline=True)
+    assert offline.pull("owner/name:Q8_0").source.revision == COMMIT
 
 
 def test_the_token_of_the_environment_is_sent(
@@ -266,13 +294,74 @@ def test_a_server_without_ranges_starts_over(hub: Hub, server: LocalHub) -> None
     assert path.read_bytes() == server.repositories["owner/name"].files["m-Q4_K_M.gguf"]
 
 
-def test_a_download_that_never_gets_on_gives_up(
-    hub: Hub, server: LocalHub, monkeypatch: pytest.MonkeyPatch
+def test_a_download_that_never_gets_on_gives_up_after_a_minute(
+    hub: Hub, server: LocalHub, pauses: list[float]
 ) -> None:
-    monkeypatch.setattr("rase_core.download._PAUSE_SECONDS", 0.0)
     server.cut_after, server.cuts = 0, 1000
     with pytest.raises(HubError, match="stopped after 0 of 300004 bytes"):
         hub.pull("owner/name", "m-Q4_K_M.gguf")
+    assert len(server.ranges()) == 8
+    assert 60 <= sum(pauses) < 70 and max(pauses) <= 0.5
+
+
+@pytest.mark.parametrize("status", [408, 429, 500, 502, 503, 504])
+def test_a_busy_server_is_asked_again(hub: Hub, server: LocalHub, pauses: list[float], status: int) -> None:
+    server.busy = [status] * 3
+    (path,) = hub.pull("owner/name", "m-Q4_K_M.gguf").paths
+    assert path.read_bytes() == server.repositories["owner/name"].files["m-Q4_K_M.gguf"]
+    assert sum(pauses) == 0.5 + 1 + 2
+
+
+def test_a_server_that_stays_busy_is_named_with_its_status(hub: Hub, server: LocalHub) -> None:
+    server.busy = [503] * 100
+    message, advice = error_of(hub, "owner/name", "m-Q4_K_M.gguf")
+    assert "stopped after 0 of 300004 bytes" in message and "503" in message
+    assert advice == "try again: it goes on from there"
+
+
+def test_a_download_can_be_given_up_while_it_waits(hub: Hub, server: LocalHub, pauses: list[float]) -> None:
+    server.busy = [503] * 100
+
+    def give_up(event: ProgressEvent) -> None:
+        if len(pauses) == 20:
+            raise Cancelled
+
+    with pytest.raises(Cancelled):
+        hub.pull("owner/name", "m-Q4_K_M.gguf", progress=give_up)
+    assert len(pauses) == 20
+
+
+def test_what_progress_raises_is_not_taken_for_a_fault_of_the_disk(hub: Hub, server: LocalHub) -> None:
+    error = BrokenPipeError(errno.EPIPE, "Broken pipe")
+
+    def fail(event: ProgressEvent) -> None:
+        raise error
+
+    with pytest.raises(BrokenPipeError) as caught:
+        hub.pull("owner/name", "m-Q4_K_M.gguf", progress=fail)
+    assert caught.value is error
+    assert hub.pull("owner/name", "m-Q4_K_M.gguf").paths  # the lock is free again
+
+
+def test_waiting_for_the_download_of_another_process_can_be_given_up(
+    hub: Hub, server: LocalHub, tmp_path: Path, pauses: list[float]
+) -> None:
+    sha256 = server.repositories["owner/name"].sha256("m-Q4_K_M.gguf")
+    blobs, locks = (tmp_path / "cache" / name / "models--owner--name" for name in ("", ".locks"))
+    (blobs / "blobs").mkdir(parents=True)
+    locks.mkdir(parents=True)
+    (blobs / "blobs" / f"{sha256}.incomplete").write_bytes(bytes(1234))
+    events: list[ProgressEvent] = []
+
+    def give_up(event: ProgressEvent) -> None:
+        events.append(event)
+        if len(events) == 3:
+            raise Cancelled
+
+    with FileLock(locks / f"{sha256}.lock"), pytest.raises(Cancelled):
+        hub.pull("owner/name", "m-Q4_K_M.gguf", progress=give_up)
+    assert [(event.done, event.total) for event in events] == [(1234, 300_004)] * 3
+    assert (len(pauses), server.ranges()) == (2, [])
 
 
 def test_a_partial_file_that_is_too_long_is_started_over(hub: Hub, server: LocalHub, tmp_path: Path) -> None:
@@ -356,6 +445,12 @@ def test_a_name_that_is_none(hub: Hub, repo: str) -> None:
     assert error_of(hub, repo, "x.gguf") == (f"{repo!r} is no name of a repository", "give it as owner/name")
 
 
+@pytest.mark.parametrize("repo", ["owner/name:", "owner/name: "])
+def test_an_empty_type_is_none(hub: Hub, repo: str) -> None:
+    message, advice = error_of(hub, repo)
+    assert message == f"{repo!r} names no type" and "owner/name:Q4_K_M" in advice
+
+
 def test_a_type_and_a_file_do_not_go_together(hub: Hub) -> None:
     assert "one of them" in error_of(hub, "owner/name:Q8_0", "m-Q8_0.gguf")[1]
 
@@ -383,9 +478,7 @@ def test_a_disk_without_room_is_said_before_the_download(server: LocalHub, tmp_p
     with pytest.raises(
         HubError, match=r"the disk is full: .* bytes free, the download needs 1000000000000000000 more"
     ):
-        download_file(
-            f"{server.url}/owner/name/resolve/main/m-Q8_0.gguf", tmp_path / "x", 10**18, lambda done: None
-        )
+        list(download_file(f"{server.url}/owner/name/resolve/main/m-Q8_0.gguf", tmp_path / "x", 10**18))
     assert server.requests == []
 
 
@@ -400,9 +493,7 @@ def test_a_disk_that_fills_up_during_the_download_is_said() -> None:
 
 def test_more_bytes_than_the_hub_names_are_an_error(server: LocalHub, tmp_path: Path) -> None:
     with pytest.raises(HubError, match="more than the 3 bytes"):
-        download_file(
-            f"{server.url}/owner/name/resolve/main/m-Q8_0.gguf", tmp_path / "x", 3, lambda done: None
-        )
+        list(download_file(f"{server.url}/owner/name/resolve/main/m-Q8_0.gguf", tmp_path / "x", 3))
 
 
 def test_a_cache_that_cannot_be_written_is_said(server: LocalHub, tmp_path: Path) -> None:
@@ -436,6 +527,16 @@ def pull_in_another_process(names: list[str], environment: dict[str, str]) -> li
     return finished.stdout.splitlines()
 
 
+def test_offline_what_the_cache_lacks_is_not_said_of_the_repository(
+    hub: Hub, server: LocalHub, tmp_path: Path
+) -> None:
+    hub.pull("owner/name", "m-Q8_0.gguf")
+    offline = Hub(endpoint=server.url, cache=tmp_path / "cache", offline=True)
+    message, advice = error_of(offline, "owner/name:F16")
+    assert message == "the cache has no GGUF file of type F16 of owner/name, and offline mode is on"
+    assert advice == "unset HF_HUB_OFFLINE to download it; the cache has the GGUF files: m-Q8_0.gguf"
+
+
 def test_offline_uses_what_was_downloaded_before(server: LocalHub, tmp_path: Path) -> None:
     place = {"HF_HOME": str(tmp_path / "home"), "HF_ENDPOINT": server.url, "NO_PROXY": "127.0.0.1"}
     pulled = f"{COMMIT} m-Q8_0.gguf"
@@ -445,7 +546,7 @@ def test_offline_uses_what_was_downloaded_before(server: LocalHub, tmp_path: Pat
     assert pull_in_another_process(names, place | {"HF_HUB_OFFLINE": "1"}) == [
         pulled,
         pulled,
-        "owner/name has no file 'tokenizer.json'",
+        "the cache has no file 'tokenizer.json' of owner/name, and offline mode is on",
         f"owner/other is not in {tmp_path}/home/hub, and offline mode is on",
     ]
     assert len(server.requests) == requests

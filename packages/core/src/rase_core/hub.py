@@ -5,11 +5,15 @@ HF_HUB_OFFLINE.
 """
 
 import os
-from collections.abc import Mapping
+import time
+from collections.abc import Generator, Mapping
+from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TypeVar
 
-from rase_core.download import download_file
+from rase_core.download import Pause, download_file
+from rase_core.durable import write_file
 from rase_core.errors import HubError
 from rase_core.hashing import hash_file
 from rase_core.hub_errors import hub_errors
@@ -20,7 +24,12 @@ from rase_core.progress import Progress, ProgressEvent, ProgressPhase
 
 _TIMEOUT_SECONDS = 30.0
 _MOST_PLAIN_BYTES = 50_000_000_000  # the hub serves no larger file over plain HTTP
-_FOREVER = 10.0**9
+_POLL_SECONDS = 0.1
+_DEFAULT_BRANCH = "main"
+
+_T = TypeVar("_T")
+_Work = Generator[ProgressEvent, None, _T]
+_Found = tuple[HubListing, list[tuple[RemoteFile, Path]]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,8 +52,8 @@ def pull(
 
     The file is `file`, or the repository's only GGUF of the type in `repo` (`owner/name:Q4_K_M`), or its only
     GGUF. What is in the cache is not downloaded again, an interrupted download goes on where it ended, and
-    every file's sha256 is checked. With HF_HUB_OFFLINE=1 only the cache is used. `progress` may raise to give
-    up.
+    every file's sha256 is checked. With HF_HUB_OFFLINE=1 only the cache is used. `progress` is asked all the
+    time, also while another process downloads the file, and may raise to give up.
 
     Raises HubError saying what is wrong and what to do: no such repository, file (with the files that are
     there), or revision; more than one file; gated; no network; disk full; a wrong hash.
@@ -53,13 +62,28 @@ def pull(
 
 
 class Hub:
-    """A hub and a cache: those of the environment unless others are given."""
+    """A hub and a cache: those of the environment unless others are given.
 
-    def __init__(self, *, endpoint: str | None = None, cache: Path | None = None) -> None:
+    Args:
+        endpoint: the address of the hub.
+        cache: the folder that keeps what was downloaded.
+        offline: whether only the cache is used.
+        pause: waits so many seconds before something is tried again.
+    """
+
+    def __init__(
+        self,
+        *,
+        endpoint: str | None = None,
+        cache: Path | None = None,
+        offline: bool | None = None,
+        pause: Pause = time.sleep,
+    ) -> None:
         from huggingface_hub import constants
 
-        self._endpoint = endpoint
+        self._endpoint, self._pause = endpoint, pause
         self._cache = Path(cache if cache is not None else constants.HF_HUB_CACHE)
+        self._offline = constants.HF_HUB_OFFLINE if offline is None else offline
 
     def pull(
         self,
@@ -73,24 +97,36 @@ class Hub:
         name, quant = split_quant(repo)
         if file is not None and quant is not None:
             raise HubError(f"{repo!r} names a type, and {file!r} a file", "give one of them")
-        with hub_errors(name):
-            listing = self._listing(name, revision)
-            chosen = listing.choose(file, quant)
-            paths = tuple(self._fetch(listing, entry, revision, progress) for entry in chosen)
-        sha256 = {path: _checked(path, entry, progress) for path, entry in zip(paths, chosen, strict=True)}
-        return PulledModel(paths, sha256, ModelSource(name, chosen[0].name, listing.commit))
+        with closing(self._bring(name, file, quant, revision)) as work:
+            listing, found = _followed(work, progress)
+        sha256 = {path: _checked(path, entry, progress) for entry, path in found}
+        return PulledModel(tuple(sha256), sha256, ModelSource(name, found[0][0].name, listing.commit))
+
+    def _bring(self, repo: str, file: str | None, quant: str | None, revision: str | None) -> _Work[_Found]:
+        """Bring files here; what a caller does between the events cannot be taken for the hub's fault."""
+        with hub_errors(repo):
+            listing = self._listing(repo, revision)
+            found: list[tuple[RemoteFile, Path]] = []
+            for entry in listing.choose(file, quant):
+                path = yield from self._fetch(listing, entry)
+                found.append((entry, path))
+            if not listing.is_cached:
+                self._remember(listing, revision or _DEFAULT_BRANCH)
+            return listing, found
 
     def _listing(self, repo: str, revision: str | None) -> HubListing:
-        from huggingface_hub import HfApi, constants
+        from huggingface_hub import HfApi
 
-        if constants.HF_HUB_OFFLINE:
-            return self._cached_listing(repo, revision or "main")
+        if self._offline:
+            return self._cached_listing(repo, revision or _DEFAULT_BRANCH)
         info = HfApi(endpoint=self._endpoint).model_info(
             repo, revision=revision, files_metadata=True, timeout=_TIMEOUT_SECONDS
         )
+        if not info.sha:
+            raise HubError(f"the hub does not say at which commit {repo} is", "try again later")
         siblings = info.siblings or []
         files = [RemoteFile(f.rfilename, f.size, f.lfs.sha256 if f.lfs else None) for f in siblings]
-        return HubListing(repo, info.sha or "", {file.name: file for file in files})
+        return HubListing(repo, info.sha, {file.name: file for file in files})
 
     def _cached_listing(self, repo: str, revision: str) -> HubListing:
         from huggingface_hub import scan_cache_dir
@@ -103,43 +139,62 @@ class Hub:
                 files = [
                     _cached_file(f.file_path, f.blob_path, snapshot.snapshot_path) for f in snapshot.files
                 ]
-                return HubListing(repo, snapshot.commit_hash, {file.name: file for file in files})
+                return HubListing(
+                    repo, snapshot.commit_hash, {file.name: file for file in files}, is_cached=True
+                )
         raise HubError(f"{repo} is not in {self._cache}, and offline mode is on", "unset HF_HUB_OFFLINE")
 
-    def _fetch(
-        self, listing: HubListing, file: RemoteFile, revision: str | None, progress: Progress | None
-    ) -> Path:
+    def _fetch(self, listing: HubListing, file: RemoteFile) -> _Work[Path]:
         if file.path is not None:
             return file.path
         from huggingface_hub import hf_hub_download
 
         if file.sha256 is not None and file.size is not None and file.size <= _MOST_PLAIN_BYTES:
-            self._download(listing, file, file.sha256, file.size, progress)
+            yield from self._download(listing, file, file.sha256, file.size)
+        # By commit, so that a branch that moves meanwhile does not mix the files of two.
         path = hf_hub_download(
-            listing.repo, file.name, revision=revision, endpoint=self._endpoint, cache_dir=self._cache
+            listing.repo, file.name, revision=listing.commit, endpoint=self._endpoint, cache_dir=self._cache
         )
         return Path(os.path.abspath(path))  # noqa: PTH100 - the link's name says which file it is
 
-    def _download(
-        self, listing: HubListing, file: RemoteFile, sha256: str, size: int, progress: Progress | None
-    ) -> None:
+    def _download(self, listing: HubListing, file: RemoteFile, sha256: str, size: int) -> _Work[None]:
         """Put a large file where huggingface_hub keeps it; that itself would start over when interrupted."""
+        folder = self._folder(listing.repo)
+        blob, snapshot = folder / "blobs" / sha256, folder / "snapshots" / listing.commit / file.name
+        partial = blob.with_name(f"{sha256}.incomplete")
+        lock = FileLock(self._lock_path(folder, sha256))
+        while not lock.acquire():
+            yield _downloaded(file, partial.stat().st_size if partial.exists() else 0, size)
+            self._pause(_POLL_SECONDS)
+        try:
+            if not (blob.exists() or snapshot.exists()):
+                for done in download_file(self._url(listing, file), partial, size, self._pause):
+                    yield _downloaded(file, done, size)
+                target = blob if self._has_links() else snapshot
+                target.parent.mkdir(parents=True, exist_ok=True)
+                partial.replace(target)
+        finally:
+            lock.release()
+
+    def _remember(self, listing: HubListing, revision: str) -> None:
+        """Note at which commit a branch or tag is, for offline mode."""
+        if revision != listing.commit:
+            note = self._folder(listing.repo) / "refs" / revision
+            note.parent.mkdir(parents=True, exist_ok=True)
+            write_file(note, listing.commit.encode())
+
+    def _folder(self, repo: str) -> Path:
+        return self._cache / f"models--{repo.replace('/', '--')}"
+
+    def _lock_path(self, folder: Path, sha256: str) -> Path:
+        path = self._cache / ".locks" / folder.name / f"{sha256}.lock"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        return path
+
+    def _url(self, listing: HubListing, file: RemoteFile) -> str:
         from huggingface_hub import hf_hub_url
 
-        folder = f"models--{listing.repo.replace('/', '--')}"
-        blob = self._cache / folder / "blobs" / sha256
-        snapshot = self._cache / folder / "snapshots" / listing.commit / file.name
-        lock = self._cache / ".locks" / folder / f"{sha256}.lock"
-        lock.parent.mkdir(parents=True, exist_ok=True)
-        with FileLock(lock, timeout=_FOREVER):
-            if blob.exists() or snapshot.exists():
-                return
-            url = hf_hub_url(listing.repo, file.name, revision=listing.commit, endpoint=self._endpoint)
-            partial = blob.with_name(f"{sha256}.incomplete")
-            download_file(url, partial, size, lambda done: _tell(progress, file.name, done, size))
-            target = blob if self._has_links() else snapshot
-            target.parent.mkdir(parents=True, exist_ok=True)
-            partial.replace(target)
+        return hf_hub_url(listing.repo, file.name, revision=listing.commit, endpoint=self._endpoint)
 
     def _has_links(self) -> bool:
         from huggingface_hub.file_download import are_symlinks_supported
@@ -165,6 +220,16 @@ def _checked(path: Path, file: RemoteFile, progress: Progress | None) -> str:
     return sha256
 
 
-def _tell(progress: Progress | None, name: str, done: int, total: int) -> None:
-    if progress is not None:
-        progress(ProgressEvent(ProgressPhase.DOWNLOAD, name, done, total))
+def _downloaded(file: RemoteFile, done: int, size: int) -> ProgressEvent:
+    return ProgressEvent(ProgressPhase.DOWNLOAD, file.name, done, size)
+
+
+def _followed(work: _Work[_T], progress: Progress | None) -> _T:
+    """Do some work and tell of it; what `progress` raises is raised here as it is, and ends the work."""
+    while True:
+        try:
+            event = next(work)
+        except StopIteration as end:
+            return end.value  # type: ignore[no-any-return]
+        if progress is not None:
+            progress(event)

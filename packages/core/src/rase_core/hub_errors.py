@@ -31,15 +31,15 @@ _NO_WRITE = ("the download cannot be stored: {error}", "set HF_HOME to a folder 
 
 
 def transport_error() -> type[Exception]:
-    """Return the base class of the HTTP library's errors, whichever library huggingface_hub uses."""
-    from huggingface_hub.errors import HfHubHTTPError
+    """Return the base class of the HTTP library's errors: httpx, or httpx2 from huggingface_hub 2 on."""
+    from huggingface_hub.errors import HTTPError  # type: ignore[attr-defined]  # imported there for its own
 
-    return HfHubHTTPError.__bases__[0]
+    return HTTPError
 
 
 @contextmanager
 def hub_errors(repo: str) -> Iterator[None]:
-    """Turn what huggingface_hub, the network and the disk raise into HubError."""
+    """Turn what huggingface_hub, the network and the disk raise into HubError; to hold no code of callers."""
     from huggingface_hub.errors import HFValidationError
 
     try:

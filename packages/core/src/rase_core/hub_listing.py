@@ -25,11 +25,12 @@ class RemoteFile:
 
 @dataclass(frozen=True, slots=True)
 class HubListing:
-    """A repository at a commit."""
+    """A repository at a commit: all its files, or those that are in the cache."""
 
     repo: str
     commit: str
     files: Mapping[str, RemoteFile]
+    is_cached: bool = False
 
     def choose(self, file: str | None, quant: str | None) -> tuple[RemoteFile, ...]:
         """Return the file of this name, or the only model of this quantisation, with all its parts in order.
@@ -39,32 +40,45 @@ class HubListing:
         names = _parts(file) if file is not None else self._only_model(quant)
         missing = [name for name in names if name not in self.files]
         if missing:
-            raise HubError(f"{self.repo} has no file {missing[0]!r}", self._what_is_there(missing[0]))
+            raise self._lacks(f"file {missing[0]!r}", missing[0])
         return tuple(self.files[name] for name in names)
 
     def _only_model(self, quant: str | None) -> tuple[str, ...]:
         found = sorted({_parts(name) for name in self._models() if quant is None or _has_quant(name, quant)})
         wanted = "GGUF file" if quant is None else f"GGUF file of type {quant}"
         if not found:
-            raise HubError(f"{self.repo} has no {wanted}", self._what_is_there(_GGUF))
+            raise self._lacks(wanted, _GGUF)
         if len(found) > 1:
             advice = f"name one of these files: {_enumerate(parts[0] for parts in found)}"
-            raise HubError(f"{self.repo} has more than one {wanted}", advice)
+            place = " in the cache" if self.is_cached else ""
+            raise HubError(f"{self.repo} has more than one {wanted}{place}", advice)
         return found[0]
 
     def _models(self) -> list[str]:
         return [name for name in self.files if name.lower().endswith(_GGUF) and not _NO_MODELS.search(name)]
 
+    def _lacks(self, what: str, name: str) -> HubError:
+        if not self.is_cached:
+            return HubError(f"{self.repo} has no {what}", self._what_is_there(name))
+        message = f"the cache has no {what} of {self.repo}, and offline mode is on"
+        return HubError(message, f"unset HF_HUB_OFFLINE to download it; {self._what_is_there(name)}")
+
     def _what_is_there(self, wanted: str) -> str:
+        place = "the cache has the" if self.is_cached else "its"
         if not wanted.lower().endswith(_GGUF):
-            return f"its files: {_enumerate(sorted(self.files))}"
-        return f"its GGUF files: {_enumerate(sorted(self._models()))}"
+            return f"{place} files: {_enumerate(sorted(self.files))}"
+        return f"{place} GGUF files: {_enumerate(sorted(self._models()))}"
 
 
 def split_quant(repo: str) -> tuple[str, str | None]:
-    """Return the repository and the quantisation of `owner/name:QUANT`; the latter None when not given."""
+    """Return the repository and the quantisation of `owner/name:QUANT`; the latter None when not given.
+
+    Raises HubError for a colon with nothing after it.
+    """
     name, colon, quant = repo.partition(":")
-    return name, quant if colon else None
+    if colon and not quant.strip():
+        raise HubError(f"{repo!r} names no type", f"name one, as in {name}:Q4_K_M, or leave the colon out")
+    return name, quant.strip() if colon else None
 
 
 def _parts(name: str) -> tuple[str, ...]:
