@@ -206,12 +206,16 @@ def test_a_download_without_network_is_a_named_error(rase_process: Run) -> None:
     assert "nobody/nothing" in fail(rase_process(*pull, HF_HUB_OFFLINE="1"), 6)
 
 
-def test_a_tokenizer_is_attached_and_a_broken_one_is_not(rase: Run, smol: str, tmp_path: Path) -> None:
+def test_a_tokenizer_is_attached_and_a_broken_one_is_not(
+    rase: Run, smol: str, smollm2_path: Path, tmp_path: Path
+) -> None:
+    from rase_models.gguf import open_gguf
     from tokenizers import Tokenizer, decoders
     from tokenizers.models import BPE
 
     good, broken = tmp_path / "tokenizer.json", tmp_path / "broken.json"
-    tokenizer = Tokenizer(BPE({"a": 0, "b": 1}, []))
+    own = open_gguf(smollm2_path).strings("tokenizer.ggml.tokens")
+    tokenizer = Tokenizer(BPE({token: i for i, token in enumerate(own)}, []))
     tokenizer.decoder = decoders.ByteLevel()
     tokenizer.save(str(good))
     broken.write_text("{}", encoding="utf-8")

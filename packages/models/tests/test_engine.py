@@ -23,6 +23,8 @@ from rase_core.errors import (
     UnsupportedFormat,
 )
 from rase_core.generation import Generation, StopReason
+from rase_core.registration import Registration
+from rase_core.registry import ModelRegistry
 from rase_core.sampling import GenerationConfig
 from rase_core.scheduler import SchedulerLimits
 from rase_models import Engine
@@ -120,6 +122,27 @@ def test_a_context_longer_than_the_model_s_is_refused_at_registration(
 ) -> None:
     with pytest.raises(InvalidParameter, match="context_length: 129, expected 1 to 128"):
         engine.import_model(tiny_path, "long", context_length=129)
+
+
+@pytest.mark.parametrize(
+    ("template", "reason"),
+    [("chatlm", "unknown chat template 'chatlm'"), ("{% for", "line 1"), ("{{ " * 30_000, "more than 65536")],
+)
+def test_a_template_that_cannot_be_used_is_refused_at_registration(
+    engine: Engine, tiny_path: Path, tmp_path: Path, template: str, reason: str
+) -> None:
+    file = tmp_path / "chat.jinja"
+    file.write_text(template)
+    with pytest.raises(TemplateError, match=reason):
+        engine.import_model(tiny_path, "other", chat_template=template)
+    with pytest.raises(TemplateError, match=reason):
+        engine.import_model(tiny_path, "other", template_file=file)
+    with pytest.raises(TemplateError, match=reason):
+        engine.pull("nobody/nothing", None, "other", chat_template=template)  # before anything is downloaded
+    file.write_bytes(b"\xff")
+    with pytest.raises(TemplateError, match=r"chat\.jinja: not UTF-8"):
+        engine.import_model(tiny_path, "other", template_file=file)
+    assert [model.id for model in engine.list_models()] == ["tiny"]
 
 
 def test_the_same_seed_gives_the_same_answer(engine: Engine, tmp_path: Path) -> None:
@@ -341,7 +364,8 @@ def test_what_was_computed_for_a_conversation_is_used_for_its_next_turn(engine: 
 
 def test_a_model_without_template_completes_texts_and_refuses_chats(tmp_path: Path, tiny_path: Path) -> None:
     with Engine(tmp_path / "store", "reference") as engine:
-        engine.import_model(tiny_path, "bad", chat_template="no-such-template")
+        given = Registration(architecture="llama", chat_template="no-such-template")
+        ModelRegistry(engine.store).import_local(tiny_path, "bad", given)  # which knows no templates
         assert engine.generate("bad", "Hello", CONFIG).text
         with pytest.raises(TemplateError, match="no-such-template"):
             engine.chat("bad", HELLO, CONFIG)

@@ -9,6 +9,7 @@ from rase_core.errors import HubError
 from rase_core.manifest import ModelSource
 from rase_core.sampling import GenerationConfig
 from rase_models import Engine, functions
+from rase_models.testing import VOCABULARY
 
 COMMIT = "0123456789abcdef0123456789abcdef01234567"
 CONFIG = GenerationConfig(max_tokens=5, ignore_eos=True)
@@ -46,9 +47,10 @@ def test_a_pulled_model_knows_where_it_came_from_and_answers(snapshot: Path, tmp
 
 
 def test_a_tokenizer_is_pulled_along(snapshot: Path, tmp_path: Path) -> None:
+    vocabulary = {token: i for i, token in enumerate(VOCABULARY)}
     tokenizer = {
         "version": "1.0",
-        "model": {"type": "WordLevel", "vocab": {"a": 0, "b": 1}, "unk_token": "a"},
+        "model": {"type": "WordLevel", "vocab": vocabulary, "unk_token": "a"},
         "decoder": {"type": "ByteLevel", "add_prefix_space": False, "trim_offsets": True, "use_regex": True},
     }
     add_file(snapshot, "tokenizer.json", json.dumps(tokenizer).encode())

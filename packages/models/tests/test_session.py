@@ -4,7 +4,7 @@ import gc
 import os
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -22,14 +22,15 @@ from rase_core.errors import (
     TemplateError,
     TokenizerError,
 )
-from rase_core.manifest import ModelKind
+from rase_core.manifest import ModelKind, ModelManifest
 from rase_core.progress import ProgressEvent, ProgressPhase
 from rase_core.registry import ModelRegistry
 from rase_core.sampling import GenerationConfig
 from rase_models import Engine, SessionCache
 from rase_models.gguf import open_gguf
 from rase_models.request import Completion, Terms
-from rase_models.testing import BYTES, SPECIAL_TOKENS, write_tiny_model
+from rase_models.session_loader import SessionLoader
+from rase_models.testing import BYTES, SPECIAL_TOKENS, VOCABULARY, write_tiny_model
 
 CONFIG = GenerationConfig(max_tokens=5, ignore_eos=True)
 LONG = GenerationConfig(max_tokens=100, ignore_eos=True)
@@ -134,6 +135,37 @@ def test_a_model_is_loaded_again_when_its_file_was_registered_anew(
     assert after.manifest == engine.inspect("tiny")
     assert loads.count == 2
     assert not before.enter()
+
+
+class SlowRegistry(ModelRegistry):
+    """Lets something happen after its first manifest is read."""
+
+    def __init__(self, store: Path, happen: Callable[[], object]) -> None:
+        super().__init__(store)
+        self._happenings = [happen]
+
+    def get(self, model_id: str) -> ModelManifest:
+        manifest = super().get(model_id)
+        if self._happenings:
+            self._happenings.pop()()
+        return manifest
+
+
+def test_a_request_that_read_an_old_manifest_does_not_evict_the_new_model(
+    tmp_path: Path, weights: Path, loads: Loads
+) -> None:
+    registry, cache = ModelRegistry(tmp_path / "store"), SessionCache(SessionLoader(progress=loads))
+    registry.import_local(weights, "tiny")
+
+    def replace_model() -> None:
+        write_tiny_model(weights, seed=5)
+        registry.import_local(weights, "tiny")
+        cache.get_or_load(registry, "tiny", "reference")
+
+    late = cache.get_or_load(SlowRegistry(registry.store, replace_model), "tiny", "reference")
+    assert late is cache.get_or_load(registry, "tiny", "reference")
+    assert loads.count == 1
+    cache.clear()
 
 
 def test_clearing_closes_what_is_idle_and_waits_for_what_is_in_use(engine: Engine) -> None:
@@ -268,6 +300,41 @@ def test_a_header_with_one_byte_changed_is_a_change_before_it_is_a_broken_file(
         engine.load("tiny")
 
 
+def test_sound_weights_are_hashed_once_to_explain_why_they_cannot_be_loaded(
+    tmp_path: Path, weights: Path
+) -> None:
+    events: list[ProgressEvent] = []
+    with Engine(tmp_path / "store", "reference", progress=events.append) as engine:
+        engine.import_model(weights, "tiny")
+        edit_manifest(engine, 'architecture = "llama"', 'architecture = "qwen2"')
+        events.clear()
+        for _ in range(3):
+            with pytest.raises(ArchitectureMismatch):
+                engine.load("tiny")
+        assert [event.phase for event in events if event.done == event.total] == [ProgressPhase.HASH]
+        os.utime(weights, ns=(1, 1))
+        with pytest.raises(ArchitectureMismatch):
+            engine.load("tiny")
+        assert [event.phase for event in events if event.done == event.total] == [ProgressPhase.HASH] * 2
+        change_byte(weights, weights.stat().st_size - 1)
+        with pytest.raises(IntegrityMismatch):
+            engine.load("tiny")
+
+
+def test_weights_are_not_hashed_for_a_tokenizer_that_is_broken(
+    tmp_path: Path, weights: Path, tokenizer_json: Path
+) -> None:
+    events: list[ProgressEvent] = []
+    with Engine(tmp_path / "store", "reference", progress=events.append) as engine:
+        engine.import_model(weights, "tiny")
+        tokenizer_json.write_text("{}")
+        ModelRegistry(engine.store).attach_tokenizer("tiny", tokenizer_json)
+        events.clear()
+        with pytest.raises(TokenizerError):
+            engine.load("tiny")
+        assert events == []
+
+
 def test_weights_that_were_cut_off_are_refused(engine: Engine, weights: Path) -> None:
     weights.write_bytes(weights.read_bytes()[:-1000])
     with pytest.raises(IntegrityMismatch):
@@ -305,6 +372,16 @@ def test_a_manifest_that_lost_its_parts_is_refused(engine: Engine, tmp_path: Pat
         engine.load("split")
 
 
+def test_a_manifest_whose_parts_are_in_another_order_is_refused(engine: Engine, tmp_path: Path) -> None:
+    split = write_tiny_model(tmp_path / "split.gguf", tensors_per_file=7)
+    parts = [file.path.name for file in engine.import_model(split, "split").weights]
+    path = engine.store / "manifests" / "split.toml"
+    text = path.read_text(encoding="utf-8")
+    path.write_text(text.replace(parts[1], "other.gguf"), encoding="utf-8")
+    with pytest.raises(StoreError, match=f"names .*other.gguf where the model has .*{parts[1]}"):
+        engine.load("split")
+
+
 def test_a_part_with_one_byte_changed_is_named(engine: Engine, tmp_path: Path) -> None:
     split = write_tiny_model(tmp_path / "split.gguf", tensors_per_file=7)
     part = engine.import_model(split, "split").weights[2].path
@@ -335,17 +412,18 @@ def test_a_sound_file_that_cannot_be_run_says_why(engine: Engine, weights: Path)
 @pytest.fixture
 def tokenizer_json(tmp_path: Path) -> Path:
     """A tokenizer of the same vocabulary with one token per byte, except that it spells in capitals."""
+    return write_tokenizer(tmp_path / "tokenizer.json", VOCABULARY[:BYTES])
+
+
+def write_tokenizer(path: Path, tokens: Sequence[str]) -> Path:
     from tokenizers import AddedToken, Tokenizer, decoders, models, pre_tokenizers
     from tokenizers.normalizers import Lowercase
 
-    vocabulary = {character: i for i, character in enumerate(sorted(pre_tokenizers.ByteLevel.alphabet()))}
-    assert len(vocabulary) == BYTES
-    tokenizer = Tokenizer(models.BPE(vocabulary, []))
+    tokenizer = Tokenizer(models.BPE({token: i for i, token in enumerate(tokens)}, []))
     tokenizer.normalizer = Lowercase()
     tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
     tokenizer.decoder = decoders.ByteLevel()
     tokenizer.add_special_tokens([AddedToken(token, special=True) for token in SPECIAL_TOKENS])
-    path = tmp_path / "tokenizer.json"
     tokenizer.save(str(path))
     return path
 
@@ -357,6 +435,37 @@ def test_an_attached_tokenizer_takes_the_place_of_the_file_s(engine: Engine, tok
     assert attached.encode("HELLO") == attached.encode("hello")
     assert own.encode("HELLO") != own.encode("hello")
     assert len(engine.generate("tiny", "Hello", CONFIG).tokens) == 5
+
+
+@pytest.mark.parametrize(
+    ("tokens", "reason"),
+    [
+        (VOCABULARY[:BYTES][::-1], "256 of 259 tokens differ, token 0 is 'ÿ' and not 'Ā'"),
+        ((*VOCABULARY[:BYTES], *"一二"), "the tokenizer has 261 tokens, but .*tiny.gguf knows only 260"),
+    ],
+)
+def test_a_tokenizer_of_another_model_is_refused(
+    engine: Engine, weights: Path, tmp_path: Path, tokens: Sequence[str], reason: str
+) -> None:
+    before, foreign = engine.inspect("tiny"), write_tokenizer(tmp_path / "foreign.json", tokens)
+    uses: list[Callable[[], object]] = [
+        lambda: engine.attach_tokenizer("tiny", foreign),
+        lambda: engine.import_model(weights, "tiny", tokenizer=foreign),
+        lambda: engine.generate_file(weights, foreign, "Hello", CONFIG),
+    ]
+    for use in uses:
+        with pytest.raises(TokenizerError, match=reason):
+            use()
+    assert engine.inspect("tiny") == before
+    ModelRegistry(engine.store).attach_tokenizer("tiny", foreign)
+    with pytest.raises(TokenizerError, match=reason):
+        engine.load("tiny")
+
+
+def test_a_tokenizer_may_spell_some_tokens_differently_or_lack_some(engine: Engine, tmp_path: Path) -> None:
+    tokens = [f"word{i}" if i < 50 else token for i, token in enumerate(VOCABULARY[: BYTES - 9])]
+    engine.attach_tokenizer("tiny", write_tokenizer(tmp_path / "tokenizer.json", tokens))
+    assert engine.load("tiny").tokenizer.vocab_size < BYTES
 
 
 def test_a_tokenizer_with_one_byte_changed_is_refused(engine: Engine, tokenizer_json: Path) -> None:

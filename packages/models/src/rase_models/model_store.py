@@ -13,6 +13,7 @@ from rase_core.registration import ModelFacts, Registration
 from rase_core.registry import ModelRegistry, default_store
 from rase_core.sampling import GenerationConfig
 
+from rase_models.chat import check_given_template
 from rase_models.registration import check_architecture, describe_gguf
 from rase_models.tokenizers import load_tokenizer
 
@@ -86,7 +87,8 @@ class ModelStore:
         """Register a GGUF file in place, with all parts when it is split; see ModelRegistry.import_local.
 
         Raises, besides what that raises, UnsupportedArchitecture, InvalidGguf and UnsupportedTensorType for a
-        file that could not be run, TokenizerError, InvalidParameter for a context longer than the model's.
+        file that could not be run, InvalidParameter for a context longer than the model's, TokenizerError and
+        TemplateError for what was given and cannot be used.
         """
         registration = Registration(
             kind=kind,
@@ -97,13 +99,16 @@ class ModelStore:
             tokenizer=None if tokenizer is None else Path(tokenizer),
             defaults=defaults,
         )
-        _check_tokenizer(tokenizer)
+        check_given_template(chat_template, registration.template_file)
         return self._import(Path(path), model_id, registration)
 
     def attach_tokenizer(self, model_id: str, path: Path | str) -> ModelManifest:
-        """Let a model use a tokenizer.json. Raises ModelNotFound, ModelFileNotFound, TokenizerError."""
-        self._registry.get(model_id)
-        _check_tokenizer(path)
+        """Let a model use a tokenizer.json.
+
+        Raises ModelNotFound, ModelFileNotFound, TokenizerError for a broken one and for another model's.
+        """
+        manifest = self._registry.get(model_id)
+        describe_gguf(manifest.weights_path, load_tokenizer(path))
         return self._registry.attach_tokenizer(model_id, Path(path))
 
     def list_models(self) -> list[ModelManifest]:
@@ -133,6 +138,7 @@ class ModelStore:
     def _check(self, model_id: str, registration: Registration) -> None:
         self._registry.check(model_id, registration)
         check_architecture(registration.architecture)
+        check_given_template(registration.chat_template, registration.template_file)
 
     def _from_hub(self, repo: str, file: str | None, revision: str | None) -> PulledModel:
         hub = self._hub if self._hub is not None else Hub()
@@ -144,7 +150,7 @@ class ModelStore:
         """Download a tokenizer from a repository of its own, else from the model's at its revision."""
         source, revision = (model_repo, revision) if repo is None else (repo, None)
         found = self._from_hub(source, file or "tokenizer.json", revision)
-        _check_tokenizer(found.paths[0])
+        load_tokenizer(found.paths[0])
         return found
 
     def _import(
@@ -159,21 +165,18 @@ class ModelStore:
             model_id,
             registration,
             known_sha256=known_sha256,
-            describe=_describer(registration.context_length),
+            describe=_describer(registration),
             progress=self._progress,
         )
 
 
-def _check_tokenizer(path: Path | str | None) -> None:
-    if path is not None:
-        load_tokenizer(path)
-
-
-def _describer(context_length: int | None) -> Callable[[Path], ModelFacts]:
-    """Return what reads a file's facts and checks that its context is as long as asked for."""
+def _describer(registration: Registration) -> Callable[[Path], ModelFacts]:
+    """Return what reads a file's facts, and checks that its context and its tokens are those asked for."""
+    context_length = registration.context_length
+    tokenizer = None if registration.tokenizer is None else load_tokenizer(registration.tokenizer)
 
     def describe(path: Path) -> ModelFacts:
-        facts = describe_gguf(path)
+        facts = describe_gguf(path, tokenizer)
         own = facts.context_length
         if context_length is not None and own is not None and context_length > own:
             raise InvalidParameter("context_length", context_length, f"1 to {own}, the model's own")

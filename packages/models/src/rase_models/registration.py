@@ -10,6 +10,7 @@ from rase_core.registration import ModelFacts
 
 from rase_models.architectures import build_program, supported_architectures
 from rase_models.gguf import open_gguf
+from rase_models.tokenizers import Tokenizer, check_match
 
 ARCHITECTURE_ALIASES: Mapping[str, frozenset[str]] = MappingProxyType(
     {"llama": frozenset({"llama2", "llama3", "mistral", "mixtral"})}
@@ -24,11 +25,15 @@ def check_architecture(name: str | None) -> None:
         raise UnsupportedArchitecture(name, supported)
 
 
-def describe_gguf(path: Path) -> ModelFacts:
-    """Read a model's architecture and context length, and check that it can be built.
+def describe_gguf(path: Path, tokenizer: Tokenizer | None = None) -> ModelFacts:
+    """Read a model's architecture and context length, and check that it can be built and the tokenizer fits.
 
-    Raises ModelFileNotFound, UnsupportedFormat, UnsupportedArchitecture, UnsupportedTensorType, InvalidGguf.
+    Raises ModelFileNotFound, UnsupportedFormat, UnsupportedArchitecture, UnsupportedTensorType, InvalidGguf,
+    TokenizerError.
     """
-    program = build_program(open_gguf(path))
+    file = open_gguf(path)
+    program = build_program(file)
+    if tokenizer is not None:
+        check_match(tokenizer, file, program.vocab_size)
     aliases = ARCHITECTURE_ALIASES.get(program.architecture, frozenset())
     return ModelFacts(program.architecture, program.context_length, aliases)

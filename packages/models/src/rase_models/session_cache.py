@@ -17,6 +17,8 @@ from rase_models.profile import Profile
 from rase_models.session import Session
 from rase_models.session_loader import SessionLoader
 
+_Load = Future[Session | None]
+
 
 class _Key(NamedTuple):
     store: Path
@@ -29,7 +31,7 @@ class SessionCache:
 
     def __init__(self, loader: SessionLoader | None = None) -> None:
         self._loader = loader or SessionLoader()
-        self._loads: dict[_Key, Future[Session | None]] = {}
+        self._loads: dict[_Key, _Load] = {}
         self._mutex = threading.Lock()
         self.profile = Profile()
 
@@ -40,16 +42,14 @@ class SessionCache:
         next one to ask tries again. A session that is broken, or whose manifest has changed since in anything
         but its defaults, is replaced. Raises what ModelRegistry.get and SessionLoader.load raise.
         """
-        manifest = registry.get(model_id)
         device = choose_device(device)
         key = _Key(registry.store, model_id, device)
         while True:
-            load, is_mine, outdated = self._claim(key, manifest)
-            if outdated is not None:
-                outdated.retire()
-            if is_mine:
-                self._run(key, load, manifest, device)
-            session = load.result()
+            with self._mutex:
+                known = self._loads.get(key)
+            manifest = registry.get(model_id)  # now, so that it is at least as new as what is loaded
+            load = self._wait(key, manifest, known)
+            session = load.result() if load is not None else None
             if session is not None and _is_current(session, manifest):
                 session.manifest = manifest  # its defaults may be newer
                 return session
@@ -87,21 +87,27 @@ class SessionCache:
         if grace is not None:
             _finish([session for load in loads if (session := _loaded(load)) is not None], grace)
 
-    def _claim(
-        self, key: _Key, manifest: ModelManifest
-    ) -> tuple[Future[Session | None], bool, Session | None]:
-        """Return the load to wait for, whether the caller is to run it, and the session that it replaces."""
-        with self._mutex:
-            load = self._loads.get(key)
-            session = _loaded(load) if load is not None else None
-            if load is not None and (not load.done() or (session and _is_current(session, manifest))):
-                return load, False, None
-            load = self._loads[key] = Future()
-            return load, True, session
+    def _wait(self, key: _Key, manifest: ModelManifest, known: _Load | None) -> _Load | None:
+        """Return the load to wait for, after running it if it is this thread's to run.
 
-    def _run(self, key: _Key, load: Future[Session | None], manifest: ModelManifest, device: str) -> None:
+        None when another thread has replaced the `known` one since, perhaps for a newer manifest.
+        """
+        session = _loaded(known) if known is not None else None
+        if known is not None and (not known.done() or (session and _is_current(session, manifest))):
+            return known
+        load: _Load = Future()
+        with self._mutex:
+            if self._loads.get(key) is not known:
+                return None
+            self._loads[key] = load
+        if session is not None:
+            session.retire()
+        self._run(key, load, manifest)
+        return load
+
+    def _run(self, key: _Key, load: _Load, manifest: ModelManifest) -> None:
         try:
-            load.set_result(self._loader.load(manifest, device))
+            load.set_result(self._loader.load(manifest, key.device))
         except EngineError as error:
             self._forget(key, load)
             load.set_exception(error)
@@ -110,17 +116,17 @@ class SessionCache:
             load.set_result(None)  # an interrupt is the business of this thread alone: let another one load
             raise
 
-    def _forget(self, key: _Key, load: Future[Session | None]) -> None:
+    def _forget(self, key: _Key, load: _Load) -> None:
         with self._mutex:
             if self._loads.get(key) is load:
                 del self._loads[key]
 
 
-def _loaded(load: Future[Session | None]) -> Session | None:
+def _loaded(load: _Load) -> Session | None:
     return load.result() if load.done() and load.exception() is None else None
 
 
-def _retire(load: Future[Session | None]) -> None:
+def _retire(load: _Load) -> None:
     session = _loaded(load)
     if session is not None:
         session.retire()

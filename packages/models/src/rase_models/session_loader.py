@@ -1,6 +1,7 @@
 """From a manifest to a session: one pass over the weights that loads and verifies them."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -22,14 +23,15 @@ from rase_core.scheduler import SchedulerLimits
 from rase_models.architectures import build_program
 from rase_models.backends.base import Threads
 from rase_models.byte_hashes import ByteHashes
-from rase_models.chat import ChatTemplate, choose_template
+from rase_models.chat import ChatTemplate, choose_template, given_template
 from rase_models.decoder import ProgramDecoder
+from rase_models.file_digests import FileDigests
 from rase_models.gguf import GgufFile, OnBytes, open_gguf
 from rase_models.kv_budget import kv_budget
 from rase_models.loading import load_gguf
 from rase_models.registration import ARCHITECTURE_ALIASES
 from rase_models.session import Session
-from rase_models.tokenizers import Tokenizer, load_tokenizer, tokenizer_from_gguf
+from rase_models.tokenizers import Tokenizer, check_match, load_tokenizer, tokenizer_from_gguf
 
 _CONTEXTS_CACHED = 4
 
@@ -44,6 +46,7 @@ class SessionLoader:
         kv_memory: the most bytes for a model's keys and values; see `kv_budget`.
         limits: how many requests a model takes on; by default the prefixes that it keeps for later requests
             are limited to four contexts.
+        digests: what is known of the hashes of files that could not be loaded.
     """
 
     threads: Threads = None
@@ -51,24 +54,27 @@ class SessionLoader:
     progress: Progress | None = None
     kv_memory: int | None = None
     limits: SchedulerLimits = field(default_factory=SchedulerLimits)
+    digests: FileDigests = field(default_factory=FileDigests)
 
     def load(self, manifest: ModelManifest, device: str) -> Session:
         """Load a model and hash its files in the same pass.
 
         Raises IntegrityMismatch when a file is not the one that was registered, ArchitectureMismatch, and
-        what `load_gguf`, `load_tokenizer` and `tokenizer_from_gguf` raise. Nothing stays in memory then.
+        what `load_gguf`, `load_tokenizer`, `tokenizer_from_gguf` and `check_match` raise. Nothing stays in
+        memory then.
         """
         _check_kind(manifest)
-        try:
+        attached = _attached_tokenizer(manifest)
+        with self._explaining(manifest):
             file = open_gguf(manifest.weights_path)
             _check_architecture(manifest, file)
             _check_parts(manifest, file)
-            tokenizer = _tokenizer(manifest, file)
-            template = _template(manifest, file, tokenizer)
+            vocab_size = build_program(file).vocab_size
+            tokenizer = tokenizer_from_gguf(file) if attached is None else attached
+        check_match(tokenizer, file, vocab_size)
+        template = _template(manifest, file, tokenizer)
+        with self._explaining(manifest):
             decoder = self._verified_decoder(manifest, file, device)
-        except ModelFileError as error:
-            _explain(manifest, error)
-            raise
         return Session(manifest, device, decoder, tokenizer, template, self._limits(decoder))
 
     def decoder(
@@ -86,6 +92,21 @@ class SessionLoader:
             on_bytes=on_bytes,
             progress=self.progress,
         )
+
+    @contextmanager
+    def _explaining(self, manifest: ModelManifest) -> Iterator[None]:
+        """Raise IntegrityMismatch in place of an error that changed weights explain."""
+        try:
+            yield
+        except ModelFileNotFound:
+            raise
+        except ModelFileError as error:
+            digests = [self.digests.digest(file.path, self.progress) for file in manifest.weights]
+            try:
+                _check_digests(manifest, digests)
+            except IntegrityMismatch as mismatch:
+                raise mismatch from error
+            raise
 
     def _limits(self, decoder: ProgramDecoder) -> SchedulerLimits:
         if self.limits.cached_tokens is not None:
@@ -120,10 +141,16 @@ def _check_parts(manifest: ModelManifest, file: GgufFile) -> None:
     registered = tuple(weights.path for weights in manifest.weights)
     if registered != file.parts:
         raise StoreError(
-            f"model {manifest.id!r}: its manifest has {len(registered)} files, "
-            f"but {file.path} is one of {len(file.parts)}",
+            f"model {manifest.id!r}: its manifest {_difference(registered, file.parts)}",
             "import the model again",
         )
+
+
+def _difference(registered: Sequence[Path], parts: Sequence[Path]) -> str:
+    if len(registered) != len(parts):
+        return f"has {len(registered)} files, but {parts[0]} is one of {len(parts)}"
+    named, found = next((a, b) for a, b in zip(registered, parts, strict=True) if a != b)
+    return f"names {named} where the model has {found}"
 
 
 def _check_digests(manifest: ModelManifest, digests: Sequence[str]) -> None:
@@ -132,18 +159,9 @@ def _check_digests(manifest: ModelManifest, digests: Sequence[str]) -> None:
             raise IntegrityMismatch(manifest.id, weights.path, weights.sha256, digest)
 
 
-def _explain(manifest: ModelManifest, error: ModelFileError) -> None:
-    """Raise IntegrityMismatch in place of an error that a changed file explains."""
-    if not isinstance(error, ModelFileNotFound):
-        try:
-            _check_digests(manifest, [hash_file(weights.path)[0] for weights in manifest.weights])
-        except IntegrityMismatch as mismatch:
-            raise mismatch from error
-
-
-def _tokenizer(manifest: ModelManifest, file: GgufFile) -> Tokenizer:
+def _attached_tokenizer(manifest: ModelManifest) -> Tokenizer | None:
     if manifest.tokenizer is None:
-        return tokenizer_from_gguf(file)
+        return None
     digest, _ = hash_file(manifest.tokenizer)
     if manifest.tokenizer_sha256 not in (None, digest):
         raise IntegrityMismatch(manifest.id, manifest.tokenizer, str(manifest.tokenizer_sha256), digest)
@@ -153,18 +171,7 @@ def _tokenizer(manifest: ModelManifest, file: GgufFile) -> Tokenizer:
 def _template(manifest: ModelManifest, file: GgufFile, tokenizer: Tokenizer) -> ChatTemplate | TemplateError:
     """Choose the template; a model without a usable one still completes texts."""
     try:
-        given = manifest.chat_template
-        if manifest.template_file is not None:
-            given = _read_template(manifest.template_file)
+        given = given_template(manifest.chat_template, manifest.template_file)
         return choose_template(given, file, manifest.architecture or file.architecture, tokenizer)
     except TemplateError as error:
         return error
-
-
-def _read_template(path: Path) -> str:
-    try:
-        return path.read_text(encoding="utf-8")
-    except OSError as error:
-        raise ModelFileNotFound(path, error.strerror or str(error)) from error
-    except UnicodeDecodeError as error:
-        raise TemplateError(f"{path}: not UTF-8", "save the template as UTF-8") from error

@@ -14,7 +14,9 @@ from rase_models.chat.messages import Message, plain, plain_messages
 if TYPE_CHECKING:
     from jinja2 import Template
 
-_LONGEST = 1 << 16  # characters of a template; the longest in use have about 20,000
+LONGEST = 1 << 16
+"""The most characters of a template; the longest in use have about 20,000."""
+
 _OPEN_END = "\ue000open\ue000 "  # ends in a space, to see whether the template trims the message
 _FAULTS = (
     ArithmeticError,
@@ -34,7 +36,7 @@ class ChatTemplate:
 
     Attributes:
         source: the jinja text.
-        name: where it comes from, for messages: `the GGUF`, `the manifest`, `built-in chatml`.
+        name: what it is called in messages: `the GGUF's chat template`, `the built-in template chatml`.
         special_tokens: texts that the template may write, by the names it knows them by (`bos_token`).
     """
 
@@ -85,8 +87,8 @@ class ChatTemplate:
     def _compiled(self) -> "Template":
         from rase_models.chat.environment import TemplateEnvironment
 
-        if len(self.source) > _LONGEST:
-            raise TemplateError(f"{self.name} has {len(self.source)} characters, more than {_LONGEST}")
+        if len(self.source) > LONGEST:
+            raise TemplateError(f"{self.name} has {len(self.source)} characters, more than {LONGEST}")
         try:
             with spending(Budget()):
                 return TemplateEnvironment().compile_bounded(self.source)
