@@ -9,7 +9,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 from rase_core.decoder import Batch, BatchDecoder, TokenDecoder
-from rase_core.errors import BackendFailure, Cancelled, ContextOverflow, InvalidGenerationConfig
+from rase_core.errors import BackendFailure, Cancelled, ContextOverflow, InvalidParameter
 from rase_models.architectures import build_program
 from rase_models.backends import load_backend
 from rase_models.backends.base import BLOCK_TOKENS, Rows, Runner
@@ -244,14 +244,14 @@ def test_resuming_never_goes_past_what_is_held(decoder: ProgramDecoder) -> None:
 def test_token_ids_outside_the_vocabulary_are_refused(decoder: ProgramDecoder, tokens: list[int]) -> None:
     before = decoder.prefill([1, 2])
     for use in (decoder.prefill, decoder.logits, lambda tokens: decoder.decode(tokens[-1])):
-        with pytest.raises(InvalidGenerationConfig, match="token ids"):
+        with pytest.raises(InvalidParameter, match="token ids"):
             use(tokens)
     decoder.truncate(0, 1)
     assert_same(decoder.decode(2), before)
 
 
 def test_a_prompt_that_is_empty_is_refused(decoder: ProgramDecoder) -> None:
-    with pytest.raises(InvalidGenerationConfig, match="at least one token"):
+    with pytest.raises(InvalidParameter, match="at least one token"):
         decoder.prefill([])
 
 
@@ -290,7 +290,7 @@ def test_a_batch_that_is_refused_changes_nothing(decoder: ProgramDecoder, case: 
     sequence, other = decoder.new_sequence(), decoder.new_sequence()
     decoder.forward(batch_of((sequence, 0, [7, 8, 9])))
     used = decoder.blocks_used
-    with pytest.raises((ValueError, KeyError, InvalidGenerationConfig, ContextOverflow)):
+    with pytest.raises((ValueError, KeyError, InvalidParameter, ContextOverflow)):
         decoder.forward(refused_batches(sequence, other)[case])
     assert decoder.blocks_used == used
     assert (decoder.resume_length(sequence, 99), decoder.resume_length(other, 99)) == (3, 0)

@@ -10,8 +10,8 @@ from rase_core.errors import (
     BackendFailure,
     BackendUnavailable,
     EngineError,
-    InvalidGenerationConfig,
     InvalidGguf,
+    InvalidParameter,
     ModelFileNotFound,
     UnsupportedFormat,
 )
@@ -56,7 +56,7 @@ def test_a_shorter_context_can_be_asked_for() -> None:
 
 @pytest.mark.parametrize("length", [0, -1, 257])
 def test_a_context_that_the_model_has_not_is_refused(length: int) -> None:
-    with pytest.raises(InvalidGenerationConfig, match=f"invalid context_length: {length}, expected 1 to 256"):
+    with pytest.raises(InvalidParameter, match=f"invalid context_length: {length}, expected 1 to 256"):
         load_decoder(MODEL, "reference", context_length=length)
 
 
@@ -123,7 +123,7 @@ def test_a_library_that_breaks_while_loading_is_a_named_error() -> None:
 
 def test_a_budget_that_is_too_small_is_found_before_the_weights_are_read() -> None:
     budget, seen = KvBudget(1), []
-    with pytest.raises(InvalidGenerationConfig, match="invalid kv_memory: 1, expected at least"):
+    with pytest.raises(InvalidParameter, match="invalid kv_memory: 1, expected at least"):
         load_decoder(MODEL, "reference", kv_budget=budget, on_bytes=lambda part, data: seen.append(part))
     assert seen == []
 

@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping, Sequence
 import numpy as np
 from numpy.typing import NDArray
 from rase_core.decoder import Batch, Logits
-from rase_core.errors import BackendFailure, Cancelled, ContextOverflow, InvalidGenerationConfig
+from rase_core.errors import BackendFailure, Cancelled, ContextOverflow, InvalidParameter
 
 from rase_models.backends.base import BLOCK_TOKENS, Runner
 from rase_models.kv_cache import KvCache
@@ -20,7 +20,7 @@ class ProgramDecoder:
     """A loaded model: a TokenDecoder and a BatchDecoder in one, over the same KV cache.
 
     Not thread-safe. The single sequence of `prefill` and `decode` does not disturb those of `new_sequence`.
-    Token ids outside the vocabulary are InvalidGenerationConfig, more tokens than the context are
+    Token ids outside the vocabulary are InvalidParameter, more tokens than the context are
     ContextOverflow; whatever is refused leaves the decoder as it was. `kv_capacity` limits the tokens of all
     sequences together, to whole blocks, and so the context.
     """
@@ -95,7 +95,7 @@ class ProgramDecoder:
         """
         prompt = self._checked_tokens(tokens, "prompt")
         if not len(prompt):
-            raise InvalidGenerationConfig("prompt", [], "at least one token")
+            raise InvalidParameter("prompt", [], "at least one token")
         self._check_fits(len(prompt))
         self._cache.truncate(self._own_sequence, 0)
         logits = self._append(self._own_sequence, prompt, [len(prompt) - 1], cancelled)
@@ -158,13 +158,11 @@ class ProgramDecoder:
     def _checked_tokens(self, tokens: TokenIds, what: str) -> NDArray[np.int32]:
         ids = np.asarray(tokens) if len(tokens) else np.empty(0, np.int32)
         if ids.ndim != 1 or ids.dtype.kind not in "iu":
-            raise InvalidGenerationConfig(
-                what, f"{ids.ndim}-dimensional {ids.dtype}", "a sequence of token ids"
-            )
+            raise InvalidParameter(what, f"{ids.ndim}-dimensional {ids.dtype}", "a sequence of token ids")
         wrong = ids[(ids < 0) | (ids >= self._vocab_size)]
         if len(wrong):
             expected = f"token ids of 0 to {self._vocab_size - 1}"
-            raise InvalidGenerationConfig(what, int(wrong[0]), expected)
+            raise InvalidParameter(what, int(wrong[0]), expected)
         return ids.astype(np.int32)
 
     def _check_fits(self, length: int) -> None:

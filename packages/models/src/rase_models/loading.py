@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from pathlib import Path
 
-from rase_core.errors import BackendFailure, InvalidGenerationConfig
+from rase_core.errors import BackendFailure, InvalidParameter
 from rase_core.progress import Progress, ProgressEvent, ProgressPhase
 
 from rase_models.architectures import build_program
@@ -38,7 +38,7 @@ def load_decoder(
         progress: told about the bytes read, and about compiling.
 
     Raises BackendUnavailable, ModelFileError, BackendFailure when the weights do not fit into the memory, and
-    InvalidGenerationConfig for a context length that is longer than the model's and for a budget that is too
+    InvalidParameter for a context length that is longer than the model's and for a budget that is too
     small.
     """
     return load_gguf(
@@ -109,7 +109,7 @@ def _kv_capacity(
 
 def _check_context_length(wanted: int | None, limit: int) -> None:
     if wanted is not None and not 1 <= wanted <= limit:
-        raise InvalidGenerationConfig("context_length", wanted, f"1 to {limit}, the model's own")
+        raise InvalidParameter("context_length", wanted, f"1 to {limit}, the model's own")
 
 
 def _watched(file: GgufFile, on_bytes: OnBytes | None, progress: Progress | None) -> OnBytes | None:
