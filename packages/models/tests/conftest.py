@@ -2,13 +2,10 @@
 
 import importlib.util
 import os
-from collections.abc import Callable, Mapping
 from pathlib import Path
 
-import numpy as np
 import pytest
 from hypothesis import HealthCheck, settings
-from numpy.typing import NDArray
 
 # a busy machine must not fail a test
 settings.register_profile("patient", deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -39,36 +36,3 @@ def tiny_path(tmp_path_factory: pytest.TempPathFactory) -> Path:
     from rase_models.testing import write_tiny_model
 
     return write_tiny_model(tmp_path_factory.mktemp("tiny") / "tiny.gguf")
-
-
-Write = Callable[[str, Mapping[str, object], Mapping[str, NDArray[np.generic]]], Path]
-
-
-@pytest.fixture
-def write_model(tmp_path: Path) -> Write:
-    """A function that writes a GGUF file of metadata, without the architecture's prefix, and tensors."""
-    import gguf
-
-    adders = {bool: "add_bool", int: "add_uint64", float: "add_float32", str: "add_string"}
-
-    def write(
-        architecture: str, metadata: Mapping[str, object], tensors: Mapping[str, NDArray[np.generic]]
-    ) -> Path:
-        path = tmp_path / "model.gguf"
-        writer = gguf.GGUFWriter(path, architecture)
-        for key, value in metadata.items():
-            if isinstance(value, list):
-                writer.add_array(f"{architecture}.{key}", value)
-            elif isinstance(value, int) and not isinstance(value, bool) and value < 0:
-                writer.add_int32(f"{architecture}.{key}", value)
-            else:
-                getattr(writer, adders[type(value)])(f"{architecture}.{key}", value)
-        for name, values in tensors.items():
-            writer.add_tensor(name, values)
-        writer.write_header_to_file()
-        writer.write_kv_data_to_file()
-        writer.write_tensors_to_file()
-        writer.close()
-        return path
-
-    return write

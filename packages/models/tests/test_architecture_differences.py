@@ -28,102 +28,45 @@ from rase_models.program import (
     SoftCap,
     TensorSlice,
 )
+from rase_models.testing_sketches import (
+    HEADS,
+    INNER,
+    KEYS,
+    KV_HEADS,
+    LENGTH,
+    QUERIES,
+    VOCAB,
+    WIDTH,
+    sketch,
+    write_gguf,
+)
 
 Metadata = dict[str, object]
 Tensors = dict[str, NDArray[np.generic]]
-Write = Callable[[str, Metadata, Tensors], Path]
 T = TypeVar("T", bound=Op)
 
-VOCAB, WIDTH, HEADS, KV_HEADS, LENGTH, INNER, LAYERS = 48, 32, 4, 2, 8, 64, 2
-QUERIES, KEYS = HEADS * LENGTH, KV_HEADS * LENGTH
+LAYERS = 2
 
-SHAPES: dict[str, tuple[int, ...]] = {
-    "attn_norm": (WIDTH,),
-    "attn_q": (QUERIES, WIDTH),
-    "attn_k": (KEYS, WIDTH),
-    "attn_v": (KEYS, WIDTH),
-    "attn_qkv": (QUERIES + 2 * KEYS, WIDTH),
-    "attn_q_norm": (LENGTH,),
-    "attn_k_norm": (LENGTH,),
-    "attn_output": (WIDTH, QUERIES),
-    "post_attention_norm": (WIDTH,),
-    "ffn_norm": (WIDTH,),
-    "ffn_gate": (INNER, WIDTH),
-    "ffn_up": (INNER, WIDTH),
-    "ffn_down": (WIDTH, INNER),
-    "post_ffw_norm": (WIDTH,),
-}
-"""Of tensors by their usual name."""
-
-ATTENTION = ("attn_q", "attn_k", "attn_v", "attn_output")
-GATED = ("ffn_gate", "ffn_up", "ffn_down")
-LLAMA = ("attn_norm", *ATTENTION, "ffn_norm", *GATED)
-HEAD_NORMS = ("attn_q_norm", "attn_k_norm")
-POST_NORMS = ("post_attention_norm", "post_ffw_norm")
-PLAIN = ("attn_norm", *ATTENTION, "ffn_norm", "ffn_up", "ffn_down")
-
-TENSORS: dict[str, tuple[str, ...]] = {
-    "cohere2": ("attn_norm", *ATTENTION, *GATED),
-    "command-r": ("attn_norm", *ATTENTION, *GATED),
-    "exaone4": (*ATTENTION, *HEAD_NORMS, *GATED, *POST_NORMS),
-    "falcon": ("attn_norm", "attn_qkv", "attn_output", "ffn_up", "ffn_down"),
-    "gemma2": (*LLAMA, *POST_NORMS),
-    "gemma3": (*LLAMA, *HEAD_NORMS, *POST_NORMS),
-    "glm4": (*PLAIN, *POST_NORMS),
-    "gpt2": ("attn_norm", "attn_qkv", "attn_output", "ffn_norm", "ffn_up", "ffn_down"),
-    "hunyuan-dense": (*LLAMA, *HEAD_NORMS),
-    "olmo2": (*ATTENTION, *HEAD_NORMS, *GATED, *POST_NORMS),
-    "phi3": ("attn_norm", "attn_qkv", "attn_output", "ffn_norm", "ffn_up", "ffn_down"),
-    "qwen3": (*LLAMA, *HEAD_NORMS),
-    "seed_oss": ("attn_norm", *ATTENTION, "post_attention_norm", *GATED),
-    "starcoder2": PLAIN,
-}
-"""The tensors that a layer of an architecture needs, where they are not llama's."""
-
-OTHER_SHAPES: dict[str, dict[str, tuple[int, ...]]] = {
-    "glm4": {"ffn_up": (2 * INNER, WIDTH)},
-    "phi3": {"ffn_up": (2 * INNER, WIDTH)},
-    "olmo2": {"attn_q_norm": (QUERIES,), "attn_k_norm": (KEYS,)},
-}
-
-WHOLE: dict[str, Tensors] = {"gpt2": {"position_embd.weight": np.zeros((100, WIDTH), np.float32)}}
-"""Tensors that belong to no layer."""
-
-METADATA: dict[str, Metadata] = {
-    "cohere2": {"attention.sliding_window": 8, "logit_scale": 0.5},
-    "granite": {"logit_scale": 8.0},
-}
-
-ADJACENT = ["llama", "command-r", "cohere2", "internlm2", "minicpm", "granite", "smollm3", "mistral3", "glm4"]
+ADJACENT = [
+    "command-r",
+    "cohere2",
+    "deepseek2",
+    "glm4",
+    "granite",
+    "internlm2",
+    "llama",
+    "minicpm",
+    "mistral3",
+    "smollm3",
+]
 
 
 def zeros(*shape: int) -> NDArray[np.float32]:
     return np.zeros(shape, np.float32)
 
 
-def sketch(architecture: str, layers: int) -> tuple[Metadata, Tensors]:
-    """Return the metadata and tensors of a small model."""
-    metadata: Metadata = {
-        "context_length": 100,
-        "embedding_length": WIDTH,
-        "block_count": layers,
-        "feed_forward_length": INNER,
-        "attention.head_count": HEADS,
-        "attention.head_count_kv": KV_HEADS,
-        "attention.layer_norm_rms_epsilon": 1e-6,
-        "attention.layer_norm_epsilon": 1e-6,
-    } | METADATA.get(architecture, {})
-    tensors: Tensors = {"token_embd.weight": zeros(VOCAB, WIDTH), "output_norm.weight": zeros(WIDTH)}
-    tensors |= WHOLE.get(architecture, {})
-    shapes = SHAPES | OTHER_SHAPES.get(architecture, {})
-    for layer in range(layers):
-        for name in TENSORS.get(architecture, LLAMA):
-            tensors[f"blk.{layer}.{name}.weight"] = zeros(*shapes[name])
-    return metadata, tensors
-
-
 @pytest.fixture
-def build(write_model: Write) -> Callable[..., Program]:
+def build(tmp_path: Path) -> Callable[..., Program]:
     """Return a function that builds the Program of a sketch after changes to it."""
 
     def build_changed(
@@ -134,7 +77,8 @@ def build(write_model: Write) -> Callable[..., Program]:
         context_length: int | None = None,
     ) -> Program:
         base_metadata, base_tensors = sketch(architecture, layers)
-        path = write_model(architecture, base_metadata | (metadata or {}), base_tensors | (tensors or {}))
+        changed = (base_metadata | (metadata or {}), base_tensors | (tensors or {}))
+        path = write_gguf(tmp_path / "model.gguf", architecture, *changed)
         return build_program(open_gguf(path), context_length)
 
     return build_changed
@@ -175,7 +119,8 @@ def test_every_architecture_builds_from_the_tensors_that_it_needs(build: Build, 
 def test_every_buffer_is_written_before_it_is_read_and_has_one_width(build: Build, architecture: str) -> None:
     program, written = build(architecture), set()
     for op in program.ops:
-        inputs = {getattr(op, name, None) for name in ("x", "y", "q", "k", "v", "up")} - {None}
+        fields = {"x", "y", "q", "k", "v", "gate", "up"} - set(op.TENSORS)
+        inputs = {getattr(op, name, None) for name in fields} - {None}
         assert inputs <= written, op
         written.add(getattr(op, "out", None) or op.x)
     assert written == set(program.buffers)
@@ -243,9 +188,9 @@ def test_merged_matrices_are_used_in_parts(build: Build) -> None:
     linears = {op.out: op for op in reversed(ops_of(program, Linear))}
     parts = [program.slices[linears[out].weight] for out in ("q", "k", "v", "gate", "up")]
     qkv, up = "blk.0.attn_qkv.weight", "blk.0.ffn_up.weight"
-    assert parts[:3] == [TensorSlice(qkv, 0, 32), TensorSlice(qkv, 32, 48), TensorSlice(qkv, 48, 64)]
+    assert parts[:3] == [TensorSlice(qkv, 0, 64), TensorSlice(qkv, 64, 96), TensorSlice(qkv, 96, 128)]
     assert parts[3:] == [TensorSlice(up, 0, INNER), TensorSlice(up, INNER, 2 * INNER)]
-    assert program.slices[linears["k"].bias] == TensorSlice("blk.0.attn_qkv.bias", 32, 48)
+    assert program.slices[linears["k"].bias] == TensorSlice("blk.0.attn_qkv.bias", 64, 96)
     assert {qkv, up, "blk.0.attn_qkv.bias"} <= program.tensors
     assert not program.tensors & set(program.slices)
 
@@ -290,10 +235,10 @@ def test_norms_of_heads_work_on_what_they_should(build: Build) -> None:
     assert after[:2] == [Rotate, RmsNorm]
 
 
-def test_the_12b_of_stablelm_has_no_norm_before_its_feed_forward_network(write_model: Write) -> None:
+def test_the_12b_of_stablelm_has_no_norm_before_its_feed_forward_network(tmp_path: Path) -> None:
     metadata, tensors = sketch("stablelm", LAYERS)
     without = {name: values for name, values in tensors.items() if "ffn_norm" not in name}
-    program = build_program(open_gguf(write_model("stablelm", metadata, without)))
+    program = build_program(open_gguf(write_gguf(tmp_path / "model.gguf", "stablelm", metadata, without)))
     assert len(ops_of(program, LayerNorm)) == LAYERS + 1
 
 
@@ -308,7 +253,7 @@ def test_a_ministrals_queries_grow_beyond_its_first_context(build: Build) -> Non
 def test_phi3_divides_its_frequencies_by_the_context_that_is_used(
     build: Build, context: int | None, factor: float
 ) -> None:
-    factors = {"rope_factors_short.weight": zeros(4) + 2, "rope_factors_long.weight": zeros(4) + 4}
+    factors = {"rope_factors_short.weight": zeros(8) + 2, "rope_factors_long.weight": zeros(8) + 4}
     metadata = {"rope.scaling.original_context_length": 64, "rope.scaling.attn_factor": 1.5}
     rope = ops_of(build("phi3", metadata, factors, context_length=context), Rotate)[0].rope
     assert rope.frequencies[0] == 1 / factor
@@ -340,8 +285,8 @@ def test_gemma3_scales_its_embedding_and_gates_by_gelu(build: Build) -> None:
 def test_gemma3_sees_a_window_with_another_base_in_most_layers(build: Build) -> None:
     metadata = {"attention.sliding_window": 8, "attention.sliding_window_pattern": 2, "rope.freq_base": 1e6}
     local, whole = gemma3_layers(build("gemma3", metadata=metadata))
-    assert local == (8, pytest.approx(1e4**-0.75))
-    assert whole == (None, pytest.approx(1e6**-0.75))
+    assert local == (8, pytest.approx(1e4**-0.875))
+    assert whole == (None, pytest.approx(1e6**-0.875))
 
 
 def test_gemma3_stretches_only_the_layers_that_see_everything(build: Build) -> None:
@@ -353,8 +298,8 @@ def test_gemma3_stretches_only_the_layers_that_see_everything(build: Build) -> N
         "rope.scaling.factor": 8.0,
     }
     local, whole = gemma3_layers(build("gemma3", metadata=metadata))
-    assert local == (8, pytest.approx(1e4**-0.75))
-    assert whole == (None, pytest.approx(1e6**-0.75 / 8))
+    assert local == (8, pytest.approx(1e4**-0.875))
+    assert whole == (None, pytest.approx(1e6**-0.875 / 8))
 
 
 def test_gemma3_repeats_a_period_of_six_layers(build: Build) -> None:
@@ -362,20 +307,20 @@ def test_gemma3_repeats_a_period_of_six_layers(build: Build) -> None:
     assert [window for window, _ in gemma3_layers(program)] == [8, 8, 8, 8, 8, None] * 2
 
 
-@pytest.mark.parametrize("layers, scale", [(61, 16**-0.5), (62, (WIDTH / HEADS) ** -0.5)])
+@pytest.mark.parametrize("layers, scale", [(61, 32**-0.5), (62, (WIDTH / HEADS) ** -0.5)])
 def test_only_the_27b_of_gemma3_scales_by_its_embedding(build: Build, layers: int, scale: float) -> None:
     longer = {
-        "attn_q": (HEADS * 16, WIDTH),
-        "attn_k": (KV_HEADS * 16, WIDTH),
-        "attn_q_norm": (16,),
-        "attn_k_norm": (16,),
+        "attn_q": (HEADS * 32, WIDTH),
+        "attn_k": (KV_HEADS * 32, WIDTH),
+        "attn_q_norm": (32,),
+        "attn_k_norm": (32,),
     }
     tensors = {
         f"blk.{layer}.{name}.weight": zeros(*shape)
         for layer in range(layers)
         for name, shape in longer.items()
     }
-    program = build("gemma3", metadata={"attention.key_length": 16}, tensors=tensors, layers=layers)
+    program = build("gemma3", metadata={"attention.key_length": 32}, tensors=tensors, layers=layers)
     assert ops_of(program, Attention)[0].scale == pytest.approx(scale)
 
 

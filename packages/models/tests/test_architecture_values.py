@@ -1,12 +1,14 @@
-"""What whole models of every architecture compute, against an independent engine."""
+"""What whole models of every architecture compute: against an independent engine, and on the CPU."""
 
 from pathlib import Path
 
 import numpy as np
+import pytest
 from numpy.typing import NDArray
 from rase_models.architectures import supported_architectures
 from rase_models.gguf import open_gguf
 from rase_models.loading import load_decoder
+from rase_models.testing_sketches import VOCAB, sketch, write_gguf
 
 
 def nmse(got: NDArray[np.floating], want: NDArray[np.floating]) -> float:
@@ -17,6 +19,22 @@ def test_a_whole_model_computes_what_an_independent_engine_does() -> None:
     path = Path(__file__).with_name("data") / "llama-Q2_K.gguf"
     want = np.load(path.with_suffix(".npz"))
     assert nmse(load_decoder(path, "reference").logits(want["tokens"]), want["exact_logits"]) < 1e-8
+
+
+@pytest.mark.parametrize("architecture", supported_architectures())
+def test_the_cpu_computes_what_the_reference_does(tmp_path: Path, architecture: str) -> None:
+    path = write_gguf(tmp_path / "model.gguf", architecture, *sketch(architecture, layers=4))
+    tokens = np.random.default_rng(0).integers(0, VOCAB, 20)
+    exact, fast = load_decoder(path, "reference"), load_decoder(path, "cpu", threads=2)
+    want = exact.logits(tokens)
+    try:
+        got = fast.logits(tokens)
+        assert nmse(got, want) < 1e-5
+        np.testing.assert_array_equal(fast.prefill(tokens[:-1]), got[-2])
+        np.testing.assert_array_equal(fast.decode(int(tokens[-1])), got[-1])
+    finally:
+        fast.close()
+    assert np.abs(want[-1] - exact.logits(tokens[1:])[-1]).max() > 1e-3 * np.abs(want).max()
 
 
 def test_every_architecture_computes_what_an_independent_engine_does(oracle_path: Path) -> None:

@@ -20,10 +20,10 @@ from rase_models.program import (
     RmsNorm,
     SelectOutputs,
 )
+from rase_models.testing_sketches import write_gguf
 
 Metadata = dict[str, object]
 Tensors = dict[str, NDArray[np.generic]]
-Write = Callable[[str, Metadata, Tensors], Path]
 
 VOCAB, WIDTH, HEADS, KV_HEADS, LENGTH, INNER, LAYERS = 48, 32, 4, 2, 8, 64, 2
 
@@ -72,7 +72,7 @@ EXTRA: dict[str, dict[str, tuple[int, ...]]] = {
 
 
 @pytest.fixture
-def build(write_model: Write) -> Callable[..., Program]:
+def build(tmp_path: Path) -> Callable[..., Program]:
     """Return a function that builds the Program of a sketch after changes to it."""
 
     def build_changed(
@@ -88,7 +88,7 @@ def build(write_model: Write) -> Callable[..., Program]:
         for name in without:
             base_metadata.pop(name, None)
             base_tensors.pop(name, None)
-        path = write_model(architecture, base_metadata, base_tensors)
+        path = write_gguf(tmp_path / "model.gguf", architecture, base_metadata, base_tensors)
         return build_program(open_gguf(path))
 
     return build_changed
@@ -359,8 +359,8 @@ def test_experts_in_separate_tensors_are_refused_with_the_way_out(build: Build) 
         build(metadata=counts, tensors={"blk.0.ffn_gate.0.weight": zeros(INNER, WIDTH)}, without=DENSE)
 
 
-def test_an_unknown_architecture_is_refused_with_the_known_ones(write_model: Write) -> None:
-    path = write_model("perceptron", {}, {"a": zeros(1)})
+def test_an_unknown_architecture_is_refused_with_the_known_ones(tmp_path: Path) -> None:
+    path = write_gguf(tmp_path / "model.gguf", "perceptron", {}, {"a": zeros(1)})
     with pytest.raises(UnsupportedArchitecture, match="unsupported architecture 'perceptron'") as caught:
         build_program(open_gguf(path))
     assert caught.value.supported == supported_architectures()

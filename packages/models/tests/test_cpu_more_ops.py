@@ -18,8 +18,10 @@ from rase_models.program import (
     Activate,
     Activation,
     Attention,
+    CopyParts,
     Embed,
     GatedActivation,
+    HeadLinear,
     KvLayer,
     LayerNorm,
     Linear,
@@ -38,6 +40,7 @@ Floats = NDArray[np.float32]
 
 few = settings(max_examples=8)
 TOKENS = 40
+UNGATED = [activation for activation in Activation if activation is not Activation.CLAMPED_SWIGLU]
 
 
 def weight(name: str, values: Floats) -> Weight:
@@ -128,7 +131,7 @@ def test_heads_are_normed_by_one_weight_or_their_own(
 
 
 @few
-@given(st.sampled_from(list(Activation)), st.sampled_from([5, 32, 96]), st.integers(1, 9))
+@given(st.sampled_from(UNGATED), st.sampled_from([5, 32, 96]), st.integers(1, 9))
 def test_values_are_activated_without_a_gate(activation: Activation, width: int, rows: int) -> None:
     ops = [Activate("x", "x", activation), Linear("y", "x", "w")]
     Case(width, ops, {"y": 24}, "y", {"w": normal(2, 24, width)}).check(rows_of(0, rows), tolerance=1e-4)
@@ -216,3 +219,67 @@ def test_norms_of_all_heads_together_and_after_the_turn_are_not_taken_into_atten
 def test_a_rope_grows_with_the_position() -> None:
     rope = Rope(RopePairing.ADJACENT, 16, (1.0,) * 8, 1.5, growth=0.3, growth_length=50)
     Case(32, [Rotate("x", 2, rope)], {}, "x", {}).check(rows_of(45, 60))
+
+
+@few
+@given(st.sampled_from(UNGATED), st.sampled_from([5, 64]), st.integers(1, 9))
+def test_one_value_may_be_the_gate_of_a_whole_row(activation: Activation, width: int, rows: int) -> None:
+    ops = [
+        Linear("y", "x", "w"),
+        Linear("share", "x", "v"),
+        GatedActivation("y", "share", "y", activation),
+        Linear("z", "y", "w"),
+    ]
+    weights = {"w": normal(2, width, width), "v": normal(3, width)}
+    case = Case(width, ops, {"y": width, "share": 1, "z": width}, "z", weights)
+    case.check(rows_of(0, rows), tolerance=3e-4)
+
+
+@few
+@given(st.integers(1, 5), st.sampled_from([16, 48, 64]), st.sampled_from([16, 32]), st.integers(1, 20))
+def test_every_head_has_a_matrix_of_its_own(heads: int, width: int, out: int, rows: int) -> None:
+    shape = (heads, out, width) if heads > 1 else (out, width)
+    op = HeadLinear("y", "x", "w", heads)
+    Case(heads * width, [op], {"y": heads * out}, "y", {"w": normal(2, *shape)}).check(rows_of(0, rows))
+
+
+def test_heads_that_fill_no_groups_of_outputs_are_refused() -> None:
+    case = Case(16, [HeadLinear("y", "x", "w", 1)], {"y": 8}, "y", {"w": normal(2, 8, 16)})
+    with pytest.raises(BackendFailure, match="heads of 16 values into 8"):
+        case.on_cpu(rows_of(0, 1))
+
+
+@few
+@given(st.integers(1, 3), st.integers(1, 40), st.integers(0, 20), st.integers(0, 3), st.booleans())
+def test_parts_are_copied_to_their_places(
+    parts: int, width: int, first: int, out_first: int, shared: bool
+) -> None:
+    length = width + first
+    whole = length if shared else parts * length
+    out = width + out_first + 2
+    ops = [
+        Linear("y", "x", "w"),
+        CopyParts("y", "x", parts, out, width, first, out_first, shared),
+        Linear("z", "y", "v"),
+    ]
+    weights = {"w": normal(2, parts * out, whole), "v": normal(3, 16, parts * out)}
+    case = Case(whole, ops, {"y": parts * out, "z": 16}, "z", weights)
+    case.check(rows_of(0, 5), tolerance=2e-4)
+
+
+@pytest.mark.parametrize("rows", [1, 2, 9, 20])
+def test_heads_have_quantised_matrices_too(rows: int) -> None:
+    import gguf
+
+    heads, width, out = 3, 64, 48
+    values = normal(2, heads, out, width)
+    packed = gguf.quants.quantize(values, gguf.GGMLQuantizationType.Q8_0)
+    case = Case(heads * width, [HeadLinear("y", "x", "w", heads)], {"y": heads * out}, "y", {})
+    quantised = Weight(TensorInfo("w", GgmlType.Q8_0, values.shape, 0, packed.nbytes), packed.reshape(-1))
+    plain = [weight(name, case.weights[name]) for name in ("table", "same")]
+    runner = CpuRunner(case.program, iter([quantised, *plain]), 2)
+    got = runner.run(rows_of(0, rows))
+    runner.close()
+    x = case.weights["table"][rows_of(0, rows).tokens].reshape(rows, heads, width)
+    want = np.einsum("rhi,hoi->rho", x, values).reshape(rows, -1)
+    assert np.square(got - want).sum() < 1e-3 * np.square(want).sum()

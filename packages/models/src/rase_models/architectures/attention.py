@@ -3,12 +3,12 @@
 import math
 
 from rase_models.architectures.builder import ProgramBuilder
-from rase_models.architectures.differences import Differences, HeadNorms
+from rase_models.architectures.differences import Differences, HeadNorms, Mixed
 from rase_models.program import Attention, KvLayer, Rotate
 
 
-def attend(b: ProgramBuilder, differences: Differences, layer: int, x: str) -> str:
-    """Emit queries, keys, values and the attention between them; returns the buffer of all heads."""
+def attend(b: ProgramBuilder, differences: Differences, layer: int, x: str) -> Mixed:
+    """Emit queries, keys, values and the attention between them."""
     sizes, positions = b.sizes, differences.positions[layer]
     heads, heads_kv = sizes.head_counts[layer], sizes.head_counts_kv[layer]
     q, k, v = _project(b, layer, x)
@@ -29,9 +29,10 @@ def attend(b: ProgramBuilder, differences: Differences, layer: int, x: str) -> s
         scale=sizes.attention_scale or differences.attention_scale or 1 / math.sqrt(sizes.key_length),
         window=positions.window,
         soft_cap=differences.attention_cap or None,
+        sinks=b.tensors.vector(f"blk.{layer}.attn_sinks.weight", heads) if differences.sinks else None,
     )
     b.emit(op)
-    return out
+    return Mixed(out, f"blk.{layer}.attn_output")
 
 
 def _project(b: ProgramBuilder, layer: int, x: str) -> tuple[str, ...]:

@@ -4,9 +4,11 @@ Both are added to the rows. An architecture's file says how it differs. Norms of
 a part, biases and experts count where the file has their tensors.
 """
 
+from collections.abc import Callable
+
 from rase_models.architectures.attention import attend
 from rase_models.architectures.builder import ProgramBuilder
-from rase_models.architectures.differences import Differences, Norms
+from rase_models.architectures.differences import Differences, Mixed, Norms
 from rase_models.architectures.feed_forward import feed_forward
 from rase_models.program import Add, Embed, Program
 
@@ -14,13 +16,17 @@ _SECOND_NORM = "attn_norm_2"
 """Where attention has a norm of its own, the feed-forward network being parallel to it."""
 
 
-def build_decoder(b: ProgramBuilder, differences: Differences) -> Program:
+Mix = Callable[[ProgramBuilder, Differences, int, str], Mixed]
+"""What emits the first part of a layer, given its number and a buffer."""
+
+
+def build_decoder(b: ProgramBuilder, differences: Differences, mix: Mix = attend) -> Program:
     """Emit the whole decoder."""
     rows = b.embed("rows", differences.embedding_scale)
     if differences.learned_positions:
         _add_positions(b, rows)
     for layer in range(b.sizes.block_count):
-        rows = _block(b, differences, layer, rows)
+        rows = _block(b, differences, layer, rows, mix)
     normed = b.norm("normed", rows, "output_norm", kind=differences.norm)
     b.output(normed, factor=differences.logit_scale, soft_cap=differences.logit_cap)
     return b.program()
@@ -34,18 +40,14 @@ def _add_positions(b: ProgramBuilder, rows: str) -> None:
     b.emit(Add(rows, rows, positions))
 
 
-def _block(b: ProgramBuilder, differences: Differences, layer: int, rows: str) -> str:
+def _block(b: ProgramBuilder, differences: Differences, layer: int, rows: str, mix: Mix) -> str:
     normed = _norm_before(b, differences, layer, differences.attention_norms, rows)
-    attended = attend(b, differences, layer, _attention_input(b, differences, layer, rows, normed))
+    mixed = mix(b, differences, layer, _attention_input(b, differences, layer, rows, normed))
+    values = mixed.buffer
     if layer == b.sizes.block_count - 1:  # nothing after this looks at other rows
-        rows, normed, attended = _select_outputs(b, differences, rows, normed, attended)
-    update = b.linear(
-        "update",
-        attended,
-        f"blk.{layer}.attn_output",
-        b.sizes.embedding_length,
-        factor=differences.residual_scale,
-    )
+        rows, normed, values = _select_outputs(b, differences, rows, normed, values)
+    width, factor = b.sizes.embedding_length, differences.residual_scale
+    update = b.linear("update", values, mixed.output, width, factor=factor)
     _add(b, differences, layer, differences.attention_norms, rows, update)
     if not differences.parallel:
         normed = _norm_before(b, differences, layer, differences.feed_forward_norms, rows)
@@ -62,12 +64,12 @@ def _attention_input(b: ProgramBuilder, differences: Differences, layer: int, ro
 
 
 def _select_outputs(
-    b: ProgramBuilder, differences: Differences, rows: str, normed: str, attended: str
+    b: ProgramBuilder, differences: Differences, rows: str, normed: str, values: str
 ) -> tuple[str, str, str]:
     """Keep the wanted rows of what is read from here on."""
     if differences.parallel:
         normed = b.select_outputs(normed)
-    return b.select_outputs(rows), normed, b.select_outputs(attended)
+    return b.select_outputs(rows), normed, b.select_outputs(values)
 
 
 def _norm_before(b: ProgramBuilder, differences: Differences, layer: int, norms: Norms, rows: str) -> str:

@@ -8,6 +8,7 @@ from rase_models.architectures.keys import ArchitectureKeys
 from rase_models.architectures.tensors import TensorTable
 from rase_models.gguf import GgufFile
 from rase_models.program import (
+    CopyParts,
     Embed,
     KvLayer,
     LayerNorm,
@@ -43,6 +44,7 @@ class ProgramBuilder:
         self.keys = ArchitectureKeys(file)
         self.tensors = TensorTable(file)
         self.sizes = read_hyperparameters(self.keys, max_blocks=len(self.tensors))
+        self.tensors.ignore_blocks(self.sizes.block_count, self.sizes.predicting_blocks)
         self.used_context = context_length or self.sizes.context_length
         self.vocab_size = self.tensors.rows_of(EMBEDDING)
         self._ops: list[Op] = []
@@ -152,6 +154,23 @@ class ProgramBuilder:
         if not counts:
             self.tensors.ignore(tensor)
         return self.tensors.values(tensor, 1)[0] if counts and tensor in self.tensors else 1.0
+
+    def copy_parts(
+        self,
+        out: str,
+        x: str,
+        parts: int,
+        length: int,
+        width: int,
+        *,
+        first: int = 0,
+        out_first: int = 0,
+        shared: bool = False,
+    ) -> str:
+        """Copy `width` values of each part of x, or of x, to each part of `out`, of `length` values."""
+        out = self.buffer(out, parts * length)
+        self.emit(CopyParts(out, x, parts, length, width, first, out_first, shared))
+        return out
 
     def select_outputs(self, x: str) -> str:
         """Keep only the rows whose logits are wanted."""

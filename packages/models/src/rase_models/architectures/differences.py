@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from enum import Enum, auto
 
 from rase_models.architectures.builder import Norm
-from rase_models.program import Activation, Rope
+from rase_models.program import Activation, Rope, Scoring
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +56,31 @@ class FeedForward(Enum):
 
 
 @dataclass(frozen=True, slots=True)
+class Experts:
+    """How a layer chooses among experts.
+
+    Attributes:
+        normalise: whether the weights of the chosen sum to 1.
+        groups, groups_used: into how many groups experts are divided, from how many of which some are chosen.
+        shared_length: the inner width of the network that works on every row, 0 without one.
+    """
+
+    normalise: bool = True
+    scoring: Scoring = Scoring.SOFTMAX
+    groups: int = 1
+    groups_used: int = 1
+    shared_length: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Mixed:
+    """What the first part of a layer has made of its rows: a buffer, and the matrix that it goes through."""
+
+    buffer: str
+    output: str
+
+
+@dataclass(frozen=True, slots=True)
 class Differences:
     """How an architecture differs from llama.
 
@@ -67,6 +92,7 @@ class Differences:
         parallel: whether the feed-forward network reads what attention reads.
         residual_scale: what attention and feed-forward network are multiplied by.
         attention_cap, logit_cap: soft caps, 0 for none.
+        sinks: whether every head of attention has a sink.
     """
 
     positions: Sequence[LayerPositions]
@@ -77,6 +103,7 @@ class Differences:
     feed_forward_norms: Norms = Norms("ffn_norm", "post_ffw_norm")
     feed_forward: FeedForward = FeedForward.GATED
     feed_forward_scaled: bool = False
+    experts: Experts = Experts()
     required: tuple[str, ...] = ()
     parallel: bool = False
     learned_positions: bool = False
@@ -86,3 +113,4 @@ class Differences:
     attention_scale: float | None = None
     attention_cap: float = 0.0
     logit_cap: float = 0.0
+    sinks: bool = False

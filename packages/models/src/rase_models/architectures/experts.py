@@ -1,11 +1,14 @@
 """The feed-forward network of a mixture of experts, in GGUF's merged tensors."""
 
+from collections.abc import Mapping
+from types import MappingProxyType
+
 from rase_models.architectures.builder import ProgramBuilder
 from rase_models.architectures.differences import Differences
-from rase_models.program import MoeFfn
+from rase_models.program import Activation, Add, GatedActivation, Linear, MoeFfn, Scoring
 
-_SOFTMAX = 1
-"""The value of `expert_gating_func`; 2 is a sigmoid."""
+SCORINGS: Mapping[int, Scoring] = MappingProxyType({1: Scoring.SOFTMAX, 2: Scoring.SIGMOID})
+"""By the value of `expert_gating_func`."""
 
 
 def has_experts(b: ProgramBuilder, layer: int) -> bool:
@@ -14,40 +17,95 @@ def has_experts(b: ProgramBuilder, layer: int) -> bool:
 
 
 def experts(b: ProgramBuilder, differences: Differences, layer: int, x: str) -> str:
-    """Emit the choice of experts and their networks; softmax over all, the weights of the chosen sum to 1."""
-    sizes, prefix = b.sizes, f"blk.{layer}.ffn_"
+    """Emit the choice of experts, their networks, and the one that works on every row."""
+    update = _chosen(b, differences, layer, x)
+    if differences.experts.shared_length:
+        b.emit(Add(update, update, _shared(b, differences, layer, x)))
+    return update
+
+
+def _chosen(b: ProgramBuilder, differences: Differences, layer: int, x: str) -> str:
+    sizes, prefix, choice = b.sizes, f"blk.{layer}.ffn_", differences.experts
+    read_scoring(b, choice.scoring)
     count, width, inner = sizes.expert_count, b.width(x), sizes.expert_length
-    _check_gating(b)
     b.tensors.refuse(
         f"{prefix}gate.0.weight", "experts in separate tensors: convert the model again to merge them"
     )
+    gate, up = _gate_and_up(b, prefix, count, inner, width)
+    gate_scales, up_scales, down_scales = _scales(b, differences, prefix)
     op = MoeFfn(
         out=b.buffer("update", width),
         x=x,
         router=b.tensors.matrix(f"{prefix}gate_inp.weight", count, width),
-        gate=b.tensors.matrix(f"{prefix}gate_exps.weight", count, inner, width),
-        up=b.tensors.matrix(f"{prefix}up_exps.weight", count, inner, width),
+        gate=gate,
+        up=up,
         down=b.tensors.matrix(f"{prefix}down_exps.weight", count, width, inner),
         experts=count,
         experts_used=sizes.experts_used,
         activation=differences.activation,
+        normalise=choice.normalise,
         scale=b.keys.number("expert_weights_scale", 1.0) * differences.residual_scale,
-        gate_scales=_scales(b, differences, f"{prefix}gate_exps.scale"),
-        up_scales=_scales(b, differences, f"{prefix}up_exps.scale"),
-        down_scales=_scales(b, differences, f"{prefix}down_exps.scale"),
+        gate_scales=gate_scales,
+        up_scales=up_scales,
+        down_scales=down_scales,
+        scoring=choice.scoring,
+        groups=choice.groups,
+        groups_used=choice.groups_used,
+        router_bias=b.tensors.optional_vector(f"{prefix}gate_inp.bias", count),
+        selection_bias=b.tensors.optional_vector(f"blk.{layer}.exp_probs_b.bias", count),
+        gate_bias=b.tensors.optional_vector(f"{prefix}gate_exps.bias", count, inner),
+        up_bias=b.tensors.optional_vector(f"{prefix}up_exps.bias", count, inner),
+        down_bias=b.tensors.optional_vector(f"{prefix}down_exps.bias", count, width),
     )
     b.emit(op)
     return op.out
 
 
-def _check_gating(b: ProgramBuilder) -> None:
-    gating = b.keys.count("expert_gating_func", _SOFTMAX)
-    if gating != _SOFTMAX:
-        raise b.keys.error("expert_gating_func", f"{_SOFTMAX} (softmax)", gating)
+def read_scoring(b: ProgramBuilder, *possible: Scoring) -> Scoring:
+    """Read how scores are made; the first possible way is the default."""
+    gating = b.keys.count("expert_gating_func", 0)
+    scoring = SCORINGS.get(gating, possible[0]) if gating else possible[0]
+    if scoring not in possible or gating not in (0, *SCORINGS):
+        numbers = (number for number, known in SCORINGS.items() if known in possible)
+        raise b.keys.error("expert_gating_func", " or ".join(map(str, numbers)), gating)
+    return scoring
 
 
-def _scales(b: ProgramBuilder, differences: Differences, name: str) -> tuple[float, ...]:
-    if not differences.feed_forward_scaled:
-        b.tensors.ignore(name)
-        return ()
-    return b.tensors.values(name, b.sizes.expert_count) if name in b.tensors else ()
+def _gate_and_up(b: ProgramBuilder, prefix: str, count: int, inner: int, width: int) -> tuple[str, str]:
+    """Return the tensors of gates and ups, or the halves of the one that holds both."""
+    merged = f"{prefix}gate_up_exps.weight"
+    if merged not in b.tensors:
+        names = (f"{prefix}gate_exps.weight", f"{prefix}up_exps.weight")
+        gate, up = (b.tensors.matrix(name, count, inner, width) for name in names)
+        return gate, up
+    b.tensors.matrix(merged, count, 2 * inner, width)
+    return b.slice(merged, 0, inner), b.slice(merged, inner, 2 * inner)
+
+
+def _scales(b: ProgramBuilder, differences: Differences, prefix: str) -> list[tuple[float, ...]]:
+    """Read the scalars of all experts for gates, ups and downs, where they count."""
+    scales: list[tuple[float, ...]] = []
+    for kind in ("gate", "up", "down"):
+        name = f"{prefix}{kind}_exps.scale"
+        if not differences.feed_forward_scaled:
+            b.tensors.ignore(name)
+        counts = differences.feed_forward_scaled and name in b.tensors
+        scales.append(b.tensors.values(name, b.sizes.expert_count) if counts else ())
+    return scales
+
+
+def _shared(b: ProgramBuilder, differences: Differences, layer: int, x: str) -> str:
+    """Emit the network that works on every row; some weigh its result by the row."""
+    prefix, scaled = f"blk.{layer}.ffn_", differences.feed_forward_scaled
+    width = differences.experts.shared_length
+    gate = b.linear("gate", x, f"{prefix}gate_shexp", width, scaled=scaled)
+    up = b.linear("up", x, f"{prefix}up_shexp", width, scaled=scaled)
+    b.emit(GatedActivation(gate, gate, up, differences.activation))
+    down, factor = f"{prefix}down_shexp", differences.residual_scale
+    shared = b.linear("shared", gate, down, b.width(x), scaled=scaled, factor=factor)
+    if f"{prefix}gate_inp_shexp.weight" in b.tensors:
+        weight = b.tensors.vector(f"{prefix}gate_inp_shexp.weight", b.width(x))
+        share = b.buffer("shared_gate", 1)
+        b.emit(Linear(share, x, weight))
+        b.emit(GatedActivation(shared, share, shared, Activation.SIGMOID))
+    return shared

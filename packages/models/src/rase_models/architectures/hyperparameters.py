@@ -16,6 +16,7 @@ class Hyperparameters:
     """The sizes of a model; a tuple has one entry per layer.
 
     Attributes:
+        predicting_blocks: how many more there are, which guess tokens ahead and do not count here.
         key_length, value_length: of one head.
         feed_forward_lengths: the inner width of the dense feed-forward networks.
         expert_length: the inner width of an expert.
@@ -26,6 +27,7 @@ class Hyperparameters:
     context_length: int
     embedding_length: int
     block_count: int
+    predicting_blocks: int
     head_counts: tuple[int, ...]
     head_counts_kv: tuple[int, ...]
     key_length: int
@@ -41,22 +43,25 @@ def read_hyperparameters(keys: ArchitectureKeys, max_blocks: int) -> Hyperparame
     """Read the sizes of a model of at most `max_blocks` layers; InvalidGguf names the key that cannot be."""
     if not keys.boolean("attention.causal", True):
         raise keys.error("attention.causal", "true, a model that generates", "false")
-    blocks = keys.count("block_count", most=max_blocks)
+    total = keys.count("block_count", most=max_blocks)
+    predicting = keys.count("nextn_predict_layers", 0, most=max(total - 1, 1))
+    blocks = total - predicting
     embedding = keys.count("embedding_length")
-    heads = keys.counts("attention.head_count", blocks)
-    heads_kv = keys.counts("attention.head_count_kv", blocks, heads)
+    heads = keys.counts("attention.head_count", total)
+    heads_kv = keys.counts("attention.head_count_kv", total, heads)
     _check_groups(keys, heads, heads_kv)
-    feed_forward = keys.counts("feed_forward_length", blocks)
+    feed_forward = keys.counts("feed_forward_length", total)
     experts = keys.count("expert_count", 0)
     return Hyperparameters(
         context_length=min(keys.count("context_length", most=1 << 64), MAX_POSITION),
         embedding_length=embedding,
         block_count=blocks,
-        head_counts=heads,
-        head_counts_kv=heads_kv,
+        predicting_blocks=predicting,
+        head_counts=heads[:blocks],
+        head_counts_kv=heads_kv[:blocks],
         key_length=_head_length(keys, "attention.key_length", embedding, heads[0]),
         value_length=_head_length(keys, "attention.value_length", embedding, heads[0]),
-        feed_forward_lengths=feed_forward,
+        feed_forward_lengths=feed_forward[:blocks],
         expert_length=keys.count("expert_feed_forward_length", feed_forward[0]),
         expert_count=experts,
         experts_used=keys.count("expert_used_count", most=experts) if experts else 0,

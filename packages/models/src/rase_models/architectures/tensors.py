@@ -74,6 +74,11 @@ class TensorTable:
         """Let a file have a tensor that does not count."""
         self._asked.add(name)
 
+    def ignore_blocks(self, first: int, count: int) -> None:
+        """Let a file have blocks that do not count."""
+        blocks = tuple(f"blk.{block}." for block in range(first, first + count))
+        self._asked.update(name for name in self._file.tensors if name.startswith(blocks))
+
     def check_all_asked(self) -> None:
         """Refuse tensors that nobody asked for: the model would not compute what its maker meant."""
         for name in self._file.tensors:

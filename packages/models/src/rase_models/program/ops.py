@@ -1,10 +1,10 @@
 """The op vocabulary: what a Program is made of.
 
-Every op reads and writes whole named buffers, float32 [rows, width]. The fields that an op lists in
-`TENSORS` hold GGUF tensor names, or None. Shapes of weights are in numpy order: a linear weight is
-[out, in]. Matrices come in any type that can be dequantised, vectors as F32, F16 or BF16; one tensor may
-be named by several ops (a tied embedding). An output buffer is never an input of the same op, except where
-the op says so.
+Every op reads and writes whole named buffers, float32 [rows, width]; CopyParts alone writes a part of one.
+The fields that an op lists in `TENSORS` hold GGUF tensor names, or None. Shapes of weights are in numpy
+order: a linear weight is [out, in]. Matrices come in any type that can be dequantised, vectors as F32, F16
+or BF16; one tensor may be named by several ops (a tied embedding). An output buffer is never an input of
+the same op, except where the op says so.
 """
 
 from dataclasses import dataclass
@@ -19,6 +19,19 @@ class Activation(Enum):
     """x / (1 + exp(-x))."""
     GELU_TANH = "gelu_tanh"
     """x / 2 * (1 + tanh(sqrt(2 / pi) * (x + 0.044715 x³)))."""
+    SIGMOID = "sigmoid"
+    """1 / (1 + exp(-x))."""
+    CLAMPED_SWIGLU = "clamped_swiglu"
+    """Of gates only: with x = min(gate, 7), x / (1 + exp(-1.702 x)) * (max(-7, min(up, 7)) + 1)."""
+
+
+class Scoring(Enum):
+    """What the logits of a router become."""
+
+    SOFTMAX = "softmax"
+    """Their softmax over all experts."""
+    SIGMOID = "sigmoid"
+    """1 / (1 + exp(-x))."""
 
 
 class RopePairing(Enum):
@@ -96,7 +109,10 @@ class LayerNorm:
 
 @dataclass(frozen=True, slots=True)
 class Linear:
-    """out = (x @ weight.T) * scale + bias * bias_scale."""
+    """out = (x @ weight.T) * scale + bias * bias_scale.
+
+    A vector serves as a weight of one row.
+    """
 
     TENSORS: ClassVar[tuple[str, ...]] = ("weight", "bias")
     out: str
@@ -105,6 +121,39 @@ class Linear:
     bias: str | None = None
     scale: float = 1.0
     bias_scale: float = 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class HeadLinear:
+    """out_h = x_h @ weight[h].T for each of the `heads` equal parts of x and of out.
+
+    The weight is [heads, out, in], or [out, in] for one head.
+    """
+
+    TENSORS: ClassVar[tuple[str, ...]] = ("weight",)
+    out: str
+    x: str
+    weight: str
+    heads: int
+
+
+@dataclass(frozen=True, slots=True)
+class CopyParts:
+    """out_p[out_first : out_first + width] = x_p[first : first + width] for each of the equal parts of out.
+
+    Both buffers have `parts` parts, of `length` values in out; when x is `shared`, all of x is the part that
+    each gets. The rest of out stays as it is.
+    """
+
+    TENSORS: ClassVar[tuple[str, ...]] = ()
+    out: str
+    x: str
+    parts: int
+    length: int
+    width: int
+    first: int = 0
+    out_first: int = 0
+    shared: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,7 +216,10 @@ class SoftCap:
 
 @dataclass(frozen=True, slots=True)
 class GatedActivation:
-    """out = activation(gate) * up; out may be gate."""
+    """out = activation(gate) * up; out may be gate or up.
+
+    The gate is as wide as up, or has one value for the whole row.
+    """
 
     TENSORS: ClassVar[tuple[str, ...]] = ()
     out: str
@@ -190,14 +242,28 @@ class Add:
 class MoeFfn:
     """out = sum over the chosen experts, in order of their index, of w * down(activation(gate(x)) * up(x)).
 
-    The router's logits are x @ router.T; softmax over all experts, the `experts_used` largest are chosen
-    (ties to the lower index), and their weights w are divided by their sum when `normalise`, then
-    multiplied by `scale`. The router is [experts, in], the expert weights are [experts, out, in]. The
-    three products of expert e are multiplied by `gate_scales[e]`, `up_scales[e]` and `down_scales[e]`; an
-    empty tuple stands for ones.
+    The router's logits are x @ router.T + router_bias, its scores what `scoring` makes of them. The
+    `experts_used` experts with the largest score + selection_bias are chosen (ties to the lower index), and
+    their scores, divided by their sum when `normalise`, then multiplied by `scale`, are the weights w. With
+    several `groups` of neighbours, equal in number, only those are chosen from that are among the
+    `groups_used` first by the sum of their two largest score + selection_bias.
+
+    The router is [experts, in], the expert weights are [experts, out, in]. The three products of expert e
+    are multiplied by `gate_scales[e]`, `up_scales[e]` and `down_scales[e]`; an empty tuple stands for ones.
+    Then row e of a bias [experts, out] is added to them.
     """
 
-    TENSORS: ClassVar[tuple[str, ...]] = ("router", "gate", "up", "down")
+    TENSORS: ClassVar[tuple[str, ...]] = (
+        "router",
+        "gate",
+        "up",
+        "down",
+        "router_bias",
+        "selection_bias",
+        "gate_bias",
+        "up_bias",
+        "down_bias",
+    )
     out: str
     x: str
     router: str
@@ -212,6 +278,14 @@ class MoeFfn:
     gate_scales: tuple[float, ...] = ()
     up_scales: tuple[float, ...] = ()
     down_scales: tuple[float, ...] = ()
+    scoring: Scoring = Scoring.SOFTMAX
+    groups: int = 1
+    groups_used: int = 1
+    router_bias: str | None = None
+    selection_bias: str | None = None
+    gate_bias: str | None = None
+    up_bias: str | None = None
+    down_bias: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -232,6 +306,8 @@ Op = (
     | RmsNorm
     | LayerNorm
     | Linear
+    | HeadLinear
+    | CopyParts
     | Rotate
     | Attention
     | Activate

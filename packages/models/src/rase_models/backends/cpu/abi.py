@@ -38,6 +38,13 @@ HEADS = 136
 EPSILON = 144
 SCALE = 152
 
+# Parts of rows.
+FROM_FIRST = 160
+FROM_STRIDE = 168
+TO_FIRST = 176
+TO_STRIDE = 184
+"""Bytes from the begin of a row to its first part, and between parts, in X and in Y."""
+
 # Attention.
 KV_HEADS = 160
 KEY_LENGTH = 168
@@ -74,7 +81,17 @@ EXPERT_SCALES_2 = 200
 """Addresses of a float32 for each expert, which the products of W and W2 are multiplied by, or 0."""
 EXPERT_NBYTES = 208
 EXPERT_NBYTES_2 = 216
-"""Bytes between the matrices of experts in W and W2."""
+"""Bytes between the matrices of experts in W and W2, or of heads in W."""
+EXPERT_BIAS = 224
+EXPERT_BIAS_2 = 232
+"""Addresses of float32 [experts][N], which are added to the products of W and W2, or 0."""
+SELECTION_BIAS = 240
+"""Address of a float32 for each expert, which only the choice among experts looks at, or 0."""
+SCORING_SIGMOID = 248
+"""1 when scores are sigmoids of the logits, 0 when they are their softmax."""
+EXPERT_GROUPS = 256
+EXPERT_GROUPS_USED = 264
+"""Into how many groups experts are divided, and of how many of them some are chosen."""
 
 # The routes of a run: which rows go to which experts. A slot is a row's place at one of its experts.
 ROUTES_HEADER_BYTES = 64

@@ -11,8 +11,10 @@ from rase_models.program import (
     Activation,
     Add,
     Attention,
+    CopyParts,
     Embed,
     GatedActivation,
+    HeadLinear,
     LayerNorm,
     Linear,
     MoeFfn,
@@ -82,6 +84,8 @@ Step = (
     | RmsNorm
     | LayerNorm
     | Linear
+    | HeadLinear
+    | CopyParts
     | Rotate
     | Attention
     | Activate
@@ -101,6 +105,8 @@ _READ_FIELDS: Mapping[type, tuple[str, ...]] = {
     RmsNorm: ("x",),
     LayerNorm: ("x",),
     Linear: ("x",),
+    HeadLinear: ("x",),
+    CopyParts: ("x", "out"),
     Rotate: ("x",),
     Attention: ("q", "k", "v"),
     Activate: ("x",),

@@ -21,6 +21,7 @@ from rase_models.gguf.quants import dequantize
 from rase_models.program import (
     Attention,
     Embed,
+    HeadLinear,
     LayerNorm,
     Linear,
     MoeFfn,
@@ -64,7 +65,7 @@ def matrix_names(ops: Iterable[Op]) -> frozenset[str]:
     """Return the tensors that ops use as matrices."""
     names: set[str] = set()
     for op in ops:
-        if isinstance(op, Embed | Linear):
+        if isinstance(op, Embed | Linear | HeadLinear):
             names.add(op.weight)
         elif isinstance(op, MoeFfn):
             names |= {op.router, op.gate, op.up, op.down}
@@ -81,6 +82,8 @@ def vector_names(ops: Iterable[Op]) -> frozenset[str]:
             names.add(op.bias)
         if isinstance(op, Attention):
             names.add(op.sinks)
+        if isinstance(op, MoeFfn):
+            names |= {op.router_bias, op.selection_bias, op.gate_bias, op.up_bias, op.down_bias}
     return frozenset(name for name in names if name is not None)
 
 
@@ -97,6 +100,12 @@ def slice_matrix(matrix: Matrix, part: TensorSlice) -> Matrix:
         )
     offset = matrix.form.packed_nbytes(part.first, matrix.columns)
     return replace(matrix, address=matrix.address + offset, rows=part.last - part.first)
+
+
+def _matrix_shape(weight: Weight) -> tuple[int, ...]:
+    """Return the shape of a matrix or a stack of them; a vector is a matrix of one row."""
+    shape = weight.info.shape
+    return (1, *shape) if len(shape) == 1 else shape
 
 
 def _whole(names: frozenset[str], slices: Mapping[str, TensorSlice]) -> frozenset[str]:
@@ -141,7 +150,7 @@ class WeightLoader:
         return vector
 
     def _pack(self, weight: Weight) -> Matrix:
-        *experts, rows, columns = weight.info.shape
+        *experts, rows, columns = _matrix_shape(weight)
         count = int(np.prod(experts, dtype=np.int64))
         form = packed_format(weight.info.type, columns)
         expert_nbytes = form.packed_nbytes(rows, columns)

@@ -15,8 +15,10 @@ from rase_models.program import (
     Activation,
     Add,
     Attention,
+    CopyParts,
     Embed,
     GatedActivation,
+    HeadLinear,
     LayerNorm,
     Linear,
     MoeFfn,
@@ -25,6 +27,7 @@ from rase_models.program import (
     Rope,
     RopePairing,
     Rotate,
+    Scoring,
     SelectOutputs,
     SoftCap,
 )
@@ -77,9 +80,25 @@ def _parts(x: Floats, parts: int) -> Floats:
 
 
 def linear(op: Linear, run: Run) -> None:
-    out = run.buffers[op.x] @ run.weights[op.weight].T * op.scale
+    out = run.buffers[op.x] @ np.atleast_2d(run.weights[op.weight]).T * op.scale
     if op.bias is not None:
         out += run.weights[op.bias] * op.bias_scale
+    run.buffers[op.out] = out
+
+
+def head_linear(op: HeadLinear, run: Run) -> None:
+    x, weight = _parts(run.buffers[op.x], op.heads), run.weights[op.weight]
+    weight = weight.reshape(op.heads, -1, x.shape[-1])
+    out = np.einsum("rhi,hoi->rho", x, weight, optimize=True)
+    run.buffers[op.out] = out.reshape(len(x), -1)
+
+
+def copy_parts(op: CopyParts, run: Run) -> None:
+    x = _parts(run.buffers[op.x], 1 if op.shared else op.parts)
+    whole = (len(x), op.parts * op.length)
+    out = run.buffers[op.out].copy() if op.out in run.buffers else np.zeros(whole, np.float32)
+    part = slice(op.out_first, op.out_first + op.width)
+    _parts(out, op.parts)[..., part] = x[..., op.first : op.first + op.width]
     run.buffers[op.out] = out
 
 
@@ -166,7 +185,15 @@ def activate(op: Activate, run: Run) -> None:
 
 
 def gated_activation(op: GatedActivation, run: Run) -> None:
-    run.buffers[op.out] = ACTIVATIONS[op.activation](run.buffers[op.gate]) * run.buffers[op.up]
+    run.buffers[op.out] = gated(op.activation, run.buffers[op.gate], run.buffers[op.up])
+
+
+def gated(activation: Activation, gate: Floats, up: Floats) -> Floats:
+    """Return activation(gate) * up."""
+    if activation is Activation.CLAMPED_SWIGLU:
+        gate, up = np.minimum(gate, _CLAMP), np.clip(up, -_CLAMP, _CLAMP)
+        return gate * sigmoid(_CLAMPED_ALPHA * gate) * (up + 1)
+    return ACTIVATIONS[activation](gate) * up
 
 
 def add(op: Add, run: Run) -> None:
@@ -175,7 +202,10 @@ def add(op: Add, run: Run) -> None:
 
 def moe_ffn(op: MoeFfn, run: Run) -> None:
     x = run.buffers[op.x]
-    shares = _expert_shares(op, x @ run.weights[op.router].T)
+    logits = x @ run.weights[op.router].T
+    if op.router_bias is not None:
+        logits = logits + run.weights[op.router_bias]
+    shares = _expert_shares(op, logits, None if op.selection_bias is None else run.weights[op.selection_bias])
     out = np.zeros_like(x)
     for expert in range(op.experts):
         rows = np.flatnonzero(shares[:, expert])
@@ -183,26 +213,44 @@ def moe_ffn(op: MoeFfn, run: Run) -> None:
     run.buffers[op.out] = out
 
 
-def _expert_shares(op: MoeFfn, logits: Floats) -> Floats:
+def _expert_shares(op: MoeFfn, logits: Floats, selection_bias: Floats | None) -> Floats:
     """Return the weight of each expert for each row, 0 for those not chosen, float32 [rows, experts]."""
-    shares = softmax(logits)
-    chosen = np.argsort(-shares, axis=1, kind="stable")[:, : op.experts_used]
-    kept = np.zeros_like(shares)
-    np.put_along_axis(kept, chosen, np.take_along_axis(shares, chosen, axis=1), axis=1)
+    scores = softmax(logits) if op.scoring is Scoring.SOFTMAX else sigmoid(logits)
+    rank = scores if selection_bias is None else scores + selection_bias
+    if op.groups > 1:
+        rank = _within_best_groups(op, rank)
+    chosen = np.argsort(-rank, axis=1, kind="stable")[:, : op.experts_used]
+    kept = np.zeros_like(scores)
+    np.put_along_axis(kept, chosen, np.take_along_axis(scores, chosen, axis=1), axis=1)
     if op.normalise:
         kept /= kept.sum(axis=1, keepdims=True)
     return kept * op.scale
 
 
+def _within_best_groups(op: MoeFfn, rank: Floats) -> Floats:
+    """Return the ranks with minus infinity for the experts of groups that are not among the best."""
+    groups = rank.reshape(len(rank), op.groups, -1)
+    best_two = np.sort(groups, axis=2)[..., -2:].sum(axis=2)
+    used = np.argsort(-best_two, axis=1, kind="stable")[:, : op.groups_used]
+    kept = np.full_like(groups, -np.inf)
+    np.put_along_axis(kept, used[..., None], np.take_along_axis(groups, used[..., None], axis=1), axis=1)
+    return kept.reshape(rank.shape)
+
+
 def _expert(op: MoeFfn, run: Run, expert: int, x: Floats) -> Floats:
-    gate = _expert_linear(run.weights[op.gate], op.gate_scales, expert, x)
-    up = _expert_linear(run.weights[op.up], op.up_scales, expert, x)
-    return _expert_linear(run.weights[op.down], op.down_scales, expert, ACTIVATIONS[op.activation](gate) * up)
+    gate = _expert_linear(run, op.gate, op.gate_scales, op.gate_bias, expert, x)
+    up = _expert_linear(run, op.up, op.up_scales, op.up_bias, expert, x)
+    hidden = gated(op.activation, gate, up)
+    return _expert_linear(run, op.down, op.down_scales, op.down_bias, expert, hidden)
 
 
-def _expert_linear(weight: Floats, scales: tuple[float, ...], expert: int, x: Floats) -> Floats:
-    out: Floats = x @ weight[expert].T
-    return out * scales[expert] if scales else out
+def _expert_linear(
+    run: Run, weight: str, scales: tuple[float, ...], bias: str | None, expert: int, x: Floats
+) -> Floats:
+    out: Floats = x @ run.weights[weight][expert].T
+    if scales:
+        out = out * scales[expert]
+    return out if bias is None else out + run.weights[bias][expert]
 
 
 def select_outputs(op: SelectOutputs, run: Run) -> None:
@@ -228,17 +276,27 @@ def gelu_tanh(x: Floats) -> Floats:
     return np.asarray(0.5 * x * (1.0 + np.tanh(inner)), np.float32)
 
 
+def sigmoid(x: Floats) -> Floats:
+    """Return 1 / (1 + exp(-x)), which is 0 where the exponential overflows."""
+    with np.errstate(over="ignore"):
+        return np.asarray(1.0 / (1.0 + np.exp(-x)), np.float32)
+
+
 ACTIVATIONS: Mapping[Activation, Callable[[Floats], Floats]] = MappingProxyType(
-    {Activation.SILU: silu, Activation.GELU_TANH: gelu_tanh}
+    {Activation.SILU: silu, Activation.GELU_TANH: gelu_tanh, Activation.SIGMOID: sigmoid}
 )
+
+_CLAMP, _CLAMPED_ALPHA = 7.0, 1.702
 
 _OPS: Mapping[type[Op], Callable[..., None]] = MappingProxyType(
     {
         Activate: activate,
         Add: add,
         Attention: attention,
+        CopyParts: copy_parts,
         Embed: embed,
         GatedActivation: gated_activation,
+        HeadLinear: head_linear,
         LayerNorm: layer_norm,
         Linear: linear,
         MoeFfn: moe_ffn,

@@ -8,6 +8,8 @@ from typing import Any
 
 from rase_models.backends.cpu.abi import (
     CHOSEN,
+    EXPERT_BIAS,
+    EXPERT_BIAS_2,
     EXPERT_NBYTES,
     EXPERT_NBYTES_2,
     EXPERT_SCALES,
@@ -39,13 +41,14 @@ from rase_models.backends.cpu.activations import RECORD_ROW_NBYTES
 from rase_models.backends.cpu.formats.packed_format import GROUP_ROWS as ROWS_OF_GROUP
 from rase_models.backends.cpu.kernels.claims import share
 from rase_models.backends.cpu.kernels.forms import form_named
-from rase_models.backends.cpu.kernels.gated_activation import ACTIVATIONS
+from rase_models.backends.cpu.kernels.gated_activation import gate_named
 from rase_models.backends.cpu.kernels.matrices import multiply_group
 from rase_models.backends.cpu.kernels.records import quantise_values, write_record
 from rase_models.backends.cpu.kernels.routes import route_array
 from rase_models.backends.cpu.kernels.rows import input_row, output_row, row_count, scratch
 from rase_models.backends.cpu.shapes import GATED_ROW_BLOCK, GROUP_LINE, ROW_BLOCK
 from rase_models.backends.cpu.simd import (
+    add,
     compiled,
     f32,
     fma,
@@ -128,6 +131,14 @@ def _scale_of(scales: int, expert: int) -> Any:
     return load_f32(scales + 4 * expert) if scales != 0 else f32(1.0)
 
 
+@compiled
+def _with_bias(op: int, biases: int, expert: int, column: int, values: Any) -> Any:
+    """Add an expert's biases from a column on, if there are any, to 16 values."""
+    if biases == 0:
+        return values
+    return add(values, load_f32x16(biases + 4 * (expert * load_i64(op + N) + column)))
+
+
 def gated_experts(format_name: str, up_format_name: str, activation: str, writes_records: int) -> Any:
     """Build the kernel of activation(gate) * up for the slots, gate W and up W2, N outputs of K columns.
 
@@ -136,21 +147,25 @@ def gated_experts(format_name: str, up_format_name: str, activation: str, writes
     gate_form, up_form = form_named(format_name), form_named(up_format_name)
     gate_nbytes, gate_columns = gate_form.nbytes, gate_form.columns
     up_nbytes, up_columns = up_form.nbytes, up_form.columns
-    is_quantised, activate = gate_form.is_quantised, ACTIVATIONS[activation]
+    is_quantised, gate_function = gate_form.is_quantised, gate_named(activation)
     multiply_gate, multiply_up = multiply_group(gate_form), multiply_group(up_form)
 
     @compiled
-    def gated(gate: int, up: int, gate_scale: float, up_scale: float) -> Any:
-        gates = multiply(load_f32x16(gate), splat(gate_scale))
-        return multiply(activate(gates), multiply(load_f32x16(up), splat(up_scale)))
+    def gated(op: int, expert: int, column: int, gate: int, up: int) -> Any:
+        gate_scale = _scale_of(load_i64(op + EXPERT_SCALES), expert)
+        up_scale = _scale_of(load_i64(op + EXPERT_SCALES_2), expert)
+        gates, ups = (
+            multiply(load_f32x16(gate), splat(gate_scale)),
+            multiply(load_f32x16(up), splat(up_scale)),
+        )
+        gates = _with_bias(op, load_i64(op + EXPERT_BIAS), expert, column, gates)
+        return gate_function(gates, _with_bias(op, load_i64(op + EXPERT_BIAS_2), expert, column, ups))
 
     @compiled
     def write_pair(op: int, group: int, pair: int, row: int, gate: int, up: int) -> None:
         expert, first = load_i64(group + GROUP_EXPERT), load_i64(group + GROUP_FIRST_SLOT)
-        gate_scale = _scale_of(load_i64(op + EXPERT_SCALES), expert)
-        up_scale = _scale_of(load_i64(op + EXPERT_SCALES_2), expert)
-        low = gated(gate, up, gate_scale, up_scale)
-        high = gated(gate + GROUP_LINE, up + GROUP_LINE, gate_scale, up_scale)
+        low = gated(op, expert, _PAIR * pair, gate, up)
+        high = gated(op, expert, _PAIR * pair + ROWS_OF_GROUP, gate + GROUP_LINE, up + GROUP_LINE)
         if writes_records:
             width = load_i64(op + N)
             records = _slot_records(load_i64(op + OUTPUT_RECORDS), width, first)
@@ -228,12 +243,16 @@ def _combine(thread: int, op: int, context: int, row: int) -> None:
     used, width, target = load_i64(op + EXPERTS_USED), load_i64(op + N), output_row(op, context, row)
     slots, shares = route_array(op, ROW_SLOTS) + 4 * used * row, route_array(op, SHARES) + 4 * used * row
     chosen, scales = route_array(op, CHOSEN) + 4 * used * row, load_i64(op + EXPERT_SCALES)
+    biases = load_i64(op + EXPERT_BIAS)
     for offset in range(0, 4 * width, 64):
         total = splat(f32(0.0))
         for index in range(used):
-            weight = load_f32(shares + 4 * index) * _scale_of(scales, int(load_i32(chosen + 4 * index)))
+            expert, part = int(load_i32(chosen + 4 * index)), load_f32(shares + 4 * index)
             slot = load_i64(op + X) + int(load_i32(slots + 4 * index)) * load_i64(op + X_STRIDE)
-            total = fma(load_f32x16(slot + offset), splat(weight), total)
+            total = fma(load_f32x16(slot + offset), splat(part * _scale_of(scales, expert)), total)
+            if biases != 0:
+                bias = load_f32x16(biases + 4 * expert * width + offset)
+                total = fma(bias, splat(part), total)
         store_f32x16(target + offset, total)
 
 

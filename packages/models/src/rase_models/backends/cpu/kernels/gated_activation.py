@@ -1,6 +1,7 @@
 """Gated activations: activation(gate) * up."""
 
 from collections.abc import Mapping
+from functools import cache
 from typing import Any
 
 from rase_models.backends.cpu.abi import FLAGS, W_STRIDE, WRITE_FLOATS, WRITE_RECORDS, N, W
@@ -14,10 +15,14 @@ from rase_models.backends.cpu.simd import (
     exp,
     f32,
     fma,
+    load_f32,
     load_f32x16,
     load_i64,
+    maximum,
+    minimum,
     multiply,
     negate,
+    sigmoid,
     splat,
     store_f32x16,
     tanh,
@@ -25,6 +30,7 @@ from rase_models.backends.cpu.simd import (
 
 _GELU_SCALE = 0.7978845608028654  # sqrt(2 / pi)
 _GELU_CUBIC = 0.044715
+_CLAMP, _CLAMPED_ALPHA = 7.0, 1.702
 
 
 @compiled
@@ -41,17 +47,51 @@ def _gelu_tanh(x: Any) -> Any:
     return multiply(multiply(x, splat(f32(0.5))), add(splat(f32(1.0)), tanh(inner)))
 
 
-ACTIVATIONS: Mapping[str, Any] = {"silu": _silu, "gelu_tanh": _gelu_tanh}
+@compiled
+def _sigmoid(x: Any) -> Any:
+    """Return 1 / (1 + exp(-x))."""
+    return sigmoid(x)
+
+
+ACTIVATIONS: Mapping[str, Any] = {"silu": _silu, "gelu_tanh": _gelu_tanh, "sigmoid": _sigmoid}
 """Compiled functions of 16 lanes, by the value of `program.Activation`."""
 
 
-def gated_activation(activation: str) -> Any:
-    """Build the kernel that writes activation(X) * W, N wide, as float32 or records."""
+@compiled
+def _clamped_swiglu(gate: Any, up: Any) -> Any:
+    """Return x / (1 + exp(-1.702 x)) * (clamped up + 1) with x = min(gate, 7)."""
+    most, least = splat(f32(_CLAMP)), splat(f32(-_CLAMP))
+    x, up = minimum(gate, most), maximum(minimum(up, most), least)
+    activated = multiply(x, sigmoid(multiply(x, splat(f32(_CLAMPED_ALPHA)))))
+    return multiply(activated, add(up, splat(f32(1.0))))
+
+
+@cache
+def gate_named(activation: str) -> Any:
+    """Return the compiled function of gate and up, 16 lanes each, of a gated activation."""
+    if activation == "clamped_swiglu":
+        return _clamped_swiglu
     activate = ACTIVATIONS[activation]
 
     @compiled
+    def gate(gate: Any, up: Any) -> Any:
+        return multiply(activate(gate), up)
+
+    return gate
+
+
+def gated_activation(activation: str, whole_row: int = 0) -> Any:
+    """Build the kernel that writes activation(X) * W, N wide, as float32 or records.
+
+    With `whole_row`, X has one value in each row.
+    """
+    gate_function, step = gate_named(activation), 0 if whole_row else 1
+
+    @compiled
     def gated(gate: int, up: int) -> Any:
-        return multiply(activate(load_f32x16(gate)), load_f32x16(up))
+        if whole_row:
+            return gate_function(splat(load_f32(gate)), load_f32x16(up))
+        return gate_function(load_f32x16(gate), load_f32x16(up))
 
     @compiled
     def row_of(thread: int, op: int, context: int, row: int) -> None:
@@ -59,12 +99,13 @@ def gated_activation(activation: str) -> Any:
         target, width, flags = output_row(op, context, row), load_i64(op + N), load_i64(op + FLAGS)
         if flags & WRITE_FLOATS:
             for offset in range(0, 4 * width, 64):
-                store_f32x16(target + offset, gated(gate + offset, up + offset))
+                store_f32x16(target + offset, gated(gate + step * offset, up + offset))
         if flags & WRITE_RECORDS:
             records, rows, blocks = records_of(thread, op, context), row_count(op, context), width >> 5
             for block in range(blocks):
                 at = 128 * block
-                low, high = gated(gate + at, up + at), gated(gate + at + 64, up + at + 64)
+                low = gated(gate + step * at, up + at)
+                high = gated(gate + step * (at + 64), up + at + 64)
                 write_record(records, rows, blocks, row, block, low, high)
 
     return share(row_count, row_of, 4)

@@ -16,12 +16,12 @@ from rase_models.backends.cpu.abi import (
 )
 from rase_models.backends.cpu.kernels.claims import share
 from rase_models.backends.cpu.kernels.forms import form_named
-from rase_models.backends.cpu.kernels.gated_activation import ACTIVATIONS
+from rase_models.backends.cpu.kernels.gated_activation import gate_named
 from rase_models.backends.cpu.kernels.matrices import multiply_group
 from rase_models.backends.cpu.kernels.records import records_of, write_record
 from rase_models.backends.cpu.kernels.rows import output_row, row_count, scratch
 from rase_models.backends.cpu.shapes import GATED_ROW_BLOCK, GROUP_LINE
-from rase_models.backends.cpu.simd import compiled, load_f32x16, load_i64, multiply, store_f32x16
+from rase_models.backends.cpu.simd import compiled, load_f32x16, load_i64, store_f32x16
 
 PAIR_COLUMNS = 32
 """Outputs of a unit of work: two groups, whose results make one block of a record."""
@@ -35,13 +35,13 @@ def _pair_count(op: int, context: int) -> int:
 
 def gated_linear(format_name: str, activation: str) -> Any:
     """Build the kernel for weights W and W2, both N outputs of K columns; N is a multiple of 32."""
-    form, activate = form_named(format_name), ACTIVATIONS[activation]
+    form, gate_function = form_named(format_name), gate_named(activation)
     is_quantised, columns, block_nbytes = form.is_quantised, form.columns, form.nbytes
     multiply_rows = multiply_group(form)
 
     @compiled
     def gated(gate: int, up: int) -> Any:
-        return multiply(activate(load_f32x16(gate)), load_f32x16(up))
+        return gate_function(load_f32x16(gate), load_f32x16(up))
 
     @compiled
     def write_pair(op: int, context: int, pair: int, row: int, gate: int, up: int) -> None:

@@ -1,10 +1,13 @@
 """Which experts a row goes to, and which rows an expert gets."""
 
+import math
 from typing import Any
 
 from rase_models.backends.cpu.abi import (
     CHOSEN,
     COUNTS,
+    EXPERT_GROUPS,
+    EXPERT_GROUPS_USED,
     EXPERTS,
     EXPERTS_USED,
     GROUP_BYTES,
@@ -17,11 +20,13 @@ from rase_models.backends.cpu.abi import (
     ROUTES,
     ROW_SLOTS,
     SCALE,
+    SCORING_SIGMOID,
+    SELECTION_BIAS,
     SHARES,
 )
 from rase_models.backends.cpu.activations import PANEL_ROWS
 from rase_models.backends.cpu.kernels.claims import claim, finish, share
-from rase_models.backends.cpu.kernels.rows import input_row, row_count
+from rase_models.backends.cpu.kernels.rows import input_row, row_count, scratch
 from rase_models.backends.cpu.simd import (
     compiled,
     exp_f32,
@@ -81,16 +86,68 @@ def _insert(chosen: int, count: int, expert: int) -> None:
 
 
 @compiled
+def _squash(logits: int, experts: int) -> None:
+    """Replace logits by their sigmoids."""
+    for expert in range(experts):
+        denominator = f32(1.0) + exp_f32(-load_f32(logits + 4 * expert))
+        store_f32(logits + 4 * expert, f32(1.0) / denominator)
+
+
+@compiled
+def _sum_of_best_two(ranks: int, first: int, count: int) -> Any:
+    best = _following(ranks + 4 * first, count, -1)
+    total = load_f32(ranks + 4 * (first + best))
+    if count > 1:
+        total += load_f32(ranks + 4 * (first + _following(ranks + 4 * first, count, best)))
+    return total
+
+
+@compiled
+def _close_groups(ranks: int, experts: int, groups: int, used: int, memory: int) -> None:
+    """Set the ranks of the experts outside the best groups to minus infinity."""
+    count, sums, kept = experts // groups, memory, memory + 4 * groups
+    for group in range(groups):
+        store_f32(sums + 4 * group, _sum_of_best_two(ranks, group * count, count))
+        store_i32(kept + 4 * group, 0)
+    group = -1
+    for _ in range(used):
+        group = _following(sums, groups, group)
+        store_i32(kept + 4 * group, 1)
+    for expert in range(experts):
+        if int(load_i32(kept + 4 * (expert // count))) == 0:
+            store_f32(ranks + 4 * expert, f32(-math.inf))
+
+
+@compiled
+def _rank(op: int, scores: int, ranks: int) -> None:
+    """Write what the choice among experts goes by."""
+    experts, bias = load_i64(op + EXPERTS), load_i64(op + SELECTION_BIAS)
+    groups = load_i64(op + EXPERT_GROUPS)
+    for expert in range(experts):
+        rank = load_f32(scores + 4 * expert)
+        if bias != 0:
+            rank += load_f32(bias + 4 * expert)
+        store_f32(ranks + 4 * expert, rank)
+    if groups > 1:
+        _close_groups(ranks, experts, groups, load_i64(op + EXPERT_GROUPS_USED), ranks + 4 * experts)
+
+
+@compiled
 def _choose(thread: int, op: int, context: int, row: int) -> None:
     """Choose the experts of a row, whose router logits are X, and their weights."""
     experts, used = load_i64(op + EXPERTS), load_i64(op + EXPERTS_USED)
     shares = input_row(op, context, row)
     chosen = route_array(op, CHOSEN) + 4 * used * row
     weights = route_array(op, SHARES) + 4 * used * row
-    _soften(shares, experts)
+    if load_i64(op + SCORING_SIGMOID):
+        _squash(shares, experts)
+    else:
+        _soften(shares, experts)
+    ranks = scratch(thread, context)
+    _rank(op, shares, ranks)
     expert, total = -1, f32(0.0)
     for count in range(used):
-        expert = _following(shares, experts, expert)
+        expert = _following(ranks, experts, expert)
         _insert(chosen, count, expert)
     for index in range(used):
         total += load_f32(shares + 4 * int(load_i32(chosen + 4 * index)))

@@ -7,10 +7,16 @@ from rase_models.backends.cpu.fusion import fuse
 from rase_models.backends.cpu.lowering.attention import emit_attention, emit_prepared_attention, emit_rotate
 from rase_models.backends.cpu.lowering.experts import emit_moe_ffn
 from rase_models.backends.cpu.lowering.lowering import Lowered, Lowering
-from rase_models.backends.cpu.lowering.matrices import emit_add_linear, emit_gated_linear, emit_linear
+from rase_models.backends.cpu.lowering.matrices import (
+    emit_add_linear,
+    emit_gated_linear,
+    emit_head_linear,
+    emit_linear,
+)
 from rase_models.backends.cpu.lowering.rows import (
     emit_activate,
     emit_add,
+    emit_copy_parts,
     emit_embed,
     emit_gated_activation,
     emit_layer_norm,
@@ -26,8 +32,10 @@ from rase_models.program import (
     Activate,
     Add,
     Attention,
+    CopyParts,
     Embed,
     GatedActivation,
+    HeadLinear,
     LayerNorm,
     Linear,
     MoeFfn,
@@ -45,9 +53,11 @@ EMITTERS: Mapping[type, Callable[..., None]] = {
     Add: emit_add,
     AddLinear: emit_add_linear,
     Attention: emit_attention,
+    CopyParts: emit_copy_parts,
     Embed: emit_embed,
     GatedActivation: emit_gated_activation,
     GatedLinear: emit_gated_linear,
+    HeadLinear: emit_head_linear,
     LayerNorm: emit_layer_norm,
     Linear: emit_linear,
     MoeFfn: emit_moe_ffn,

@@ -6,11 +6,12 @@ import numpy as np
 from rase_core.errors import BackendFailure
 
 from rase_models.backends.cpu import abi
+from rase_models.backends.cpu.buffers import LANES
 from rase_models.backends.cpu.kernel_key import KernelKey
 from rase_models.backends.cpu.lowering.expert_memory import ExpertMemory
 from rase_models.backends.cpu.lowering.lowering import Lowering, Words
 from rase_models.backends.cpu.op_table import Resource
-from rase_models.program import MoeFfn
+from rase_models.program import MoeFfn, Scoring
 
 _PAIR = 32
 """Outputs that a gated multiplication makes at a time."""
@@ -43,6 +44,12 @@ def _check_sizes(low: Lowering, step: MoeFfn) -> None:
         raise BackendFailure(
             f"the CPU backend cannot run experts of {hidden} hidden values", f"it needs multiples of {_PAIR}"
         )
+    width = low.matrix(step.down).rows
+    if step.down_bias is not None and width % LANES != 0:
+        raise BackendFailure(
+            f"the CPU backend cannot add biases to experts of {width} values",
+            f"it needs multiples of {LANES}",
+        )
 
 
 def _emit_routes(low: Lowering, step: MoeFfn, memory: ExpertMemory, routing: Words) -> None:
@@ -55,11 +62,15 @@ def _emit_routes(low: Lowering, step: MoeFfn, memory: ExpertMemory, routing: Wor
         abi.K: router.columns,
         abi.N: router.rows,
         abi.SCALE: 1.0,
-        abi.BIAS: 0,
+        abi.BIAS: _optional_vector(low, step.router_bias),
     }
     low.emit(KernelKey("linear", (router.form.name,)), words, reads, [_LOGITS], flags)
     words = routing | {abi.X: logits.address, abi.X_STRIDE: logits.stride}
     words |= {abi.SCALE: step.scale, abi.NORMALISE: int(step.normalise)}
+    words |= {abi.EXPERT_GROUPS: step.groups, abi.EXPERT_GROUPS_USED: step.groups_used}
+    words[abi.SCORING_SIGMOID] = int(step.scoring is Scoring.SIGMOID)
+    words[abi.SELECTION_BIAS] = _optional_vector(low, step.selection_bias)
+    low.need_scratch(4 * (step.experts + 2 * step.groups))
     low.emit(KernelKey("choose_experts"), words, [_LOGITS], [_LOGITS, _ROUTES])
     low.emit(KernelKey("group_rows"), routing, [_ROUTES], [_ROUTES])
 
@@ -91,6 +102,8 @@ def _emit_gated(low: Lowering, step: MoeFfn, memory: ExpertMemory, routing: Word
     words |= {
         abi.EXPERT_SCALES: _scales(low, step.gate_scales),
         abi.EXPERT_SCALES_2: _scales(low, step.up_scales),
+        abi.EXPERT_BIAS: _optional_vector(low, step.gate_bias),
+        abi.EXPERT_BIAS_2: _optional_vector(low, step.up_bias),
     }
     as_records = low.matrix(step.down).form.is_quantised
     if as_records:
@@ -115,8 +128,13 @@ def _emit_sum(low: Lowering, step: MoeFfn, memory: ExpertMemory, routing: Words)
     outputs, flags = low.floats_out(step.out)
     words = routing | outputs | {abi.X: source.address, abi.X_STRIDE: source.stride}
     words |= {abi.N: low.buffers.width(step.out), abi.EXPERT_SCALES: _scales(low, step.down_scales)}
+    words[abi.EXPERT_BIAS] = _optional_vector(low, step.down_bias)
     low.emit(KernelKey("combine_experts"), words, [_ROUTES, _RESULTS], [("floats", step.out)], flags)
     low.quantise_if_wanted(step.out)
+
+
+def _optional_vector(low: Lowering, name: str | None) -> int:
+    return 0 if name is None else low.vector(name)
 
 
 def _scales(low: Lowering, scales: Sequence[float]) -> int:

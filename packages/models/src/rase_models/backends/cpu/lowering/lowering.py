@@ -18,7 +18,7 @@ from rase_models.backends.cpu.lowering.expert_memory import (
 from rase_models.backends.cpu.op_table import Resource, Row
 from rase_models.backends.cpu.steps import AddLinear, GatedLinear, Step, reads, written
 from rase_models.backends.cpu.weights import Matrix, Weights
-from rase_models.program import KvLayer, Linear, MoeFfn, Program, Rope, SelectOutputs
+from rase_models.program import HeadLinear, KvLayer, Linear, MoeFfn, Program, Rope, SelectOutputs
 
 Words = dict[int, int | float]
 
@@ -155,7 +155,7 @@ class Lowering:
         return floats or not records, records
 
     def _reads_records(self, step: Step, name: str) -> bool:
-        if isinstance(step, Linear | AddLinear) and step.x == name:
+        if isinstance(step, Linear | AddLinear | HeadLinear) and step.x == name:
             if isinstance(step, AddLinear) and step.out == name:
                 return False
             return self.matrix(step.weight).form.is_quantised

@@ -1,12 +1,15 @@
 """Multiplications by matrices."""
 
 import numpy as np
+from rase_core.errors import BackendFailure
 
 from rase_models.backends.cpu import abi
+from rase_models.backends.cpu.activations import RECORD_COLUMNS
+from rase_models.backends.cpu.formats.packed_format import GROUP_ROWS
 from rase_models.backends.cpu.kernel_key import KernelKey
 from rase_models.backends.cpu.lowering.lowering import Lowering, Words
 from rase_models.backends.cpu.steps import AddLinear, GatedLinear
-from rase_models.program import Linear
+from rase_models.program import HeadLinear, Linear
 
 
 def _multiply(low: Lowering, step: Linear | AddLinear, words: Words, accumulate: bool) -> None:
@@ -42,6 +45,27 @@ def _scaled_bias(low: Lowering, name: str, scale: float) -> int:
     scaled = low.arena.take(bias.nbytes).view(np.float32)
     np.multiply(bias, np.float32(scale), out=scaled)
     return int(scaled.ctypes.data)
+
+
+def emit_head_linear(low: Lowering, step: HeadLinear) -> None:
+    matrix = low.matrix(step.weight)
+    _check_heads(low, step)
+    inputs, reads, flags = low.matrix_input(step.x, step.weight)
+    outputs, output_flags = low.floats_out(step.out)
+    words = inputs | outputs | {abi.W: matrix.address, abi.EXPERT_NBYTES: matrix.expert_nbytes}
+    words |= {abi.HEADS: step.heads, abi.K: matrix.columns, abi.N: matrix.rows}
+    key = KernelKey("head_linear", (matrix.form.name,))
+    low.emit(key, words, reads, [("floats", step.out)], flags | output_flags)
+    low.quantise_if_wanted(step.out)
+
+
+def _check_heads(low: Lowering, step: HeadLinear) -> None:
+    matrix = low.matrix(step.weight)
+    if matrix.rows % GROUP_ROWS != 0 or (matrix.form.is_quantised and matrix.columns % RECORD_COLUMNS != 0):
+        raise BackendFailure(
+            f"the CPU backend cannot multiply heads of {matrix.columns} values into {matrix.rows}",
+            f"it needs multiples of {RECORD_COLUMNS} and {GROUP_ROWS}",
+        )
 
 
 def emit_gated_linear(low: Lowering, step: GatedLinear) -> None:

@@ -11,6 +11,7 @@ from rase_models.backends.cpu.steps import NormAdd
 from rase_models.program import (
     Activate,
     Add,
+    CopyParts,
     Embed,
     GatedActivation,
     LayerNorm,
@@ -91,7 +92,9 @@ def emit_gated_activation(low: Lowering, step: GatedActivation) -> None:
     words = low.floats_in(step.gate) | low.floats_in(step.up, abi.W, abi.W_STRIDE)
     outputs, writes, flags = low.values_out(step.out)
     reads: list[Resource] = [("floats", step.gate), ("floats", step.up)]
-    low.emit(KernelKey("gated_activation", (step.activation.value,)), words | outputs, reads, writes, flags)
+    whole_row = low.buffers.width(step.gate) == 1 != low.buffers.width(step.up)
+    key = KernelKey("gated_activation", (step.activation.value, int(whole_row)))
+    low.emit(key, words | outputs, reads, writes, flags)
 
 
 def emit_add(low: Lowering, step: Add) -> None:
@@ -100,6 +103,16 @@ def emit_add(low: Lowering, step: Add) -> None:
     words |= outputs | {abi.N: low.buffers.width(step.out)}
     reads: list[Resource] = [("floats", step.x), ("floats", step.y)]
     low.emit(KernelKey("add_rows"), words, reads, [("floats", step.out)], flags)
+    low.quantise_if_wanted(step.out)
+
+
+def emit_copy_parts(low: Lowering, step: CopyParts) -> None:
+    outputs, flags = low.floats_out(step.out)
+    from_length = 0 if step.shared else low.buffers.width(step.x) // step.parts
+    words = low.floats_in(step.x) | outputs | {abi.HEADS: step.parts, abi.K: step.width}
+    words |= {abi.FROM_FIRST: 4 * step.first, abi.FROM_STRIDE: 4 * from_length}
+    words |= {abi.TO_FIRST: 4 * step.out_first, abi.TO_STRIDE: 4 * step.length}
+    low.emit(KernelKey("copy_parts"), words, [("floats", step.x)], [("floats", step.out)], flags)
     low.quantise_if_wanted(step.out)
 
 

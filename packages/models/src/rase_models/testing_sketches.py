@@ -1,0 +1,178 @@
+"""Small models of every architecture, of random weights, for tests of architectures and backends."""
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+Metadata = dict[str, object]
+Tensors = dict[str, NDArray[np.float32]]
+Shapes = Mapping[str, tuple[int, ...]]
+
+VOCAB, CONTEXT, WIDTH, INNER = 48, 100, 64, 96
+HEADS, KV_HEADS, LENGTH, WINDOW = 4, 2, 16, 8
+EXPERTS, RANK = 4, 16
+QUERIES, KEYS = HEADS * LENGTH, KV_HEADS * LENGTH
+
+SHAPES: Shapes = {
+    "attn_norm": (WIDTH,),
+    "attn_q": (QUERIES, WIDTH),
+    "attn_k": (KEYS, WIDTH),
+    "attn_v": (KEYS, WIDTH),
+    "attn_qkv": (QUERIES + 2 * KEYS, WIDTH),
+    "attn_q_norm": (LENGTH,),
+    "attn_k_norm": (LENGTH,),
+    "attn_output": (WIDTH, QUERIES),
+    "attn_sinks": (HEADS,),
+    "attn_kv_a_mqa": (RANK + LENGTH, WIDTH),
+    "attn_kv_a_norm": (RANK,),
+    "attn_k_b": (HEADS, RANK, LENGTH),
+    "attn_v_b": (HEADS, LENGTH, RANK),
+    "post_attention_norm": (WIDTH,),
+    "ffn_norm": (WIDTH,),
+    "ffn_gate": (INNER, WIDTH),
+    "ffn_up": (INNER, WIDTH),
+    "ffn_down": (WIDTH, INNER),
+    "ffn_gate_inp": (EXPERTS, WIDTH),
+    "ffn_gate_exps": (EXPERTS, INNER, WIDTH),
+    "ffn_up_exps": (EXPERTS, INNER, WIDTH),
+    "ffn_down_exps": (EXPERTS, WIDTH, INNER),
+    "ffn_gate_shexp": (INNER, WIDTH),
+    "ffn_up_shexp": (INNER, WIDTH),
+    "ffn_down_shexp": (WIDTH, INNER),
+    "ffn_gate_inp_shexp": (WIDTH,),
+    "post_ffw_norm": (WIDTH,),
+}
+"""Of the weights of a layer, where an architecture does not have others."""
+
+_ATTENTION = ("attn_q", "attn_k", "attn_v", "attn_output")
+_MERGED = ("attn_norm", "attn_qkv", "attn_output")
+_GATED = ("ffn_gate", "ffn_up", "ffn_down")
+_PLAIN = ("ffn_up", "ffn_down")
+_LLAMA = ("attn_norm", *_ATTENTION, "ffn_norm", *_GATED)
+_HEAD_NORMS = ("attn_q_norm", "attn_k_norm")
+_POST_NORMS = ("post_attention_norm", "post_ffw_norm")
+_EXPERTS = ("ffn_gate_inp", "ffn_gate_exps", "ffn_up_exps", "ffn_down_exps")
+_SHARED = ("ffn_gate_shexp", "ffn_up_shexp", "ffn_down_shexp")
+_LATENT = ("attn_norm", "attn_q", "attn_kv_a_mqa", "attn_kv_a_norm", "attn_k_b", "attn_v_b", "attn_output")
+
+TENSORS: Mapping[str, tuple[str, ...]] = {
+    "cohere2": ("attn_norm", *_ATTENTION, *_GATED),
+    "command-r": ("attn_norm", *_ATTENTION, *_GATED),
+    "deepseek2": (*_LATENT, "ffn_norm", *_EXPERTS, *_SHARED),
+    "exaone4": (*_ATTENTION, *_HEAD_NORMS, *_GATED, *_POST_NORMS),
+    "falcon": (*_MERGED, *_PLAIN),
+    "gemma2": (*_LLAMA, *_POST_NORMS),
+    "gemma3": (*_LLAMA, *_HEAD_NORMS, *_POST_NORMS),
+    "glm4": ("attn_norm", *_ATTENTION, "ffn_norm", *_PLAIN, *_POST_NORMS),
+    "gpt-oss": ("attn_norm", *_ATTENTION, "attn_sinks", "post_attention_norm", *_EXPERTS),
+    "gpt2": (*_MERGED, "ffn_norm", *_PLAIN),
+    "hunyuan-dense": (*_LLAMA, *_HEAD_NORMS),
+    "olmo2": (*_ATTENTION, *_HEAD_NORMS, *_GATED, *_POST_NORMS),
+    "phi3": (*_MERGED, "ffn_norm", *_PLAIN),
+    "qwen2moe": ("attn_norm", *_ATTENTION, "ffn_norm", *_EXPERTS, *_SHARED, "ffn_gate_inp_shexp"),
+    "qwen3": (*_LLAMA, *_HEAD_NORMS),
+    "qwen3moe": ("attn_norm", *_ATTENTION, *_HEAD_NORMS, "ffn_norm", *_EXPERTS),
+    "seed_oss": ("attn_norm", *_ATTENTION, "post_attention_norm", *_GATED),
+    "starcoder2": ("attn_norm", *_ATTENTION, "ffn_norm", *_PLAIN),
+}
+"""The weights that a layer of an architecture needs, where they are not llama's."""
+
+OTHER_SHAPES: Mapping[str, Shapes] = {
+    "deepseek2": {"attn_q": (2 * QUERIES, WIDTH)},
+    "glm4": {"ffn_up": (2 * INNER, WIDTH)},
+    "olmo2": {"attn_q_norm": (QUERIES,), "attn_k_norm": (KEYS,)},
+    "phi3": {"ffn_up": (2 * INNER, WIDTH)},
+}
+
+WHOLE: Mapping[str, Shapes] = {"gpt2": {"position_embd": (CONTEXT, WIDTH)}}
+"""Weights that belong to no layer, besides the embedding and the last norm."""
+
+_CHOICE: Metadata = {"expert_count": EXPERTS, "expert_used_count": 2}
+METADATA: Mapping[str, Metadata] = {
+    "cohere2": {"attention.sliding_window": WINDOW, "logit_scale": 0.5},
+    "deepseek2": {
+        **_CHOICE,
+        "expert_shared_count": 1,
+        "attention.kv_lora_rank": RANK,
+        "attention.key_length_mla": 2 * LENGTH,
+        "attention.value_length_mla": LENGTH,
+        "attention.key_length": RANK + LENGTH,
+        "attention.value_length": RANK,
+        "attention.head_count_kv": 1,
+        "rope.dimension_count": LENGTH,
+    },
+    "gpt-oss": {**_CHOICE, "attention.sliding_window": WINDOW},
+    "granite": {"logit_scale": 8.0},
+    "qwen2moe": _CHOICE,
+    "qwen3moe": _CHOICE,
+}
+"""What an architecture's file says besides the usual, without the prefix of its keys."""
+
+
+def sketch(architecture: str, layers: int = 2, seed: int = 0) -> tuple[Metadata, Tensors]:
+    """Return the metadata, without the prefix of its keys, and the tensors of a small model.
+
+    Only what the architecture needs is there. The weights are large enough that all of the context counts.
+    """
+    metadata: Metadata = {
+        "context_length": CONTEXT,
+        "embedding_length": WIDTH,
+        "block_count": layers,
+        "feed_forward_length": INNER,
+        "attention.head_count": HEADS,
+        "attention.head_count_kv": KV_HEADS,
+        "attention.layer_norm_rms_epsilon": 1e-6,
+        "attention.layer_norm_epsilon": 1e-6,
+    } | METADATA.get(architecture, {})
+    rng = np.random.default_rng(seed)
+    return metadata, {
+        f"{name}.weight": _weight(rng, name, shape) for name, shape in _shapes(architecture, layers).items()
+    }
+
+
+def _shapes(architecture: str, layers: int) -> dict[str, tuple[int, ...]]:
+    shapes = {"token_embd": (VOCAB, WIDTH), "output_norm": (WIDTH,), **WHOLE.get(architecture, {})}
+    known = {**SHAPES, **OTHER_SHAPES.get(architecture, {})}
+    for layer in range(layers):
+        names = TENSORS.get(architecture, _LLAMA)
+        shapes |= {f"blk.{layer}.{name}": known[name] for name in names}
+    return shapes
+
+
+def _weight(rng: np.random.Generator, name: str, shape: tuple[int, ...]) -> NDArray[np.float32]:
+    values = rng.normal(size=shape)
+    scaled = 1 + 0.1 * values if name.endswith("norm") else values * 1.5 / np.sqrt(shape[-1])
+    return scaled.astype(np.float32)
+
+
+_ADDERS: Mapping[type, str] = {
+    bool: "add_bool",
+    int: "add_uint64",
+    float: "add_float32",
+    str: "add_string",
+    list: "add_array",
+}
+
+
+def write_gguf(
+    path: Path, architecture: str, metadata: Mapping[str, object], tensors: Mapping[str, NDArray[np.generic]]
+) -> Path:
+    """Write a file of metadata, without the prefix of its keys, and tensors; return its path."""
+    from gguf import GGUFWriter
+
+    writer = GGUFWriter(path, architecture)
+    for key, value in metadata.items():
+        negative = type(value) is int and value < 0
+        add: Callable[[str, object], None] = getattr(
+            writer, "add_int32" if negative else _ADDERS[type(value)]
+        )
+        add(f"{architecture}.{key}", value)
+    for name, values in tensors.items():
+        writer.add_tensor(name, values)
+    writer.write_header_to_file()
+    writer.write_kv_data_to_file()
+    writer.write_tensors_to_file()
+    writer.close()
+    return path

@@ -1,0 +1,126 @@
+"""The ways of choosing and running experts that few architectures have, on the CPU."""
+
+from collections.abc import Iterator, Mapping
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from numpy.typing import NDArray
+from rase_core.errors import BackendFailure
+from rase_models.backends.base import Rows
+from rase_models.backends.cpu.runner import CpuRunner
+from rase_models.backends.reference import ReferenceBackend
+from rase_models.gguf import TensorInfo, Weight
+from rase_models.gguf.types import GgmlType
+from rase_models.program import (
+    Activation,
+    Embed,
+    Linear,
+    MoeFfn,
+    Program,
+    Scoring,
+    SelectOutputs,
+    TensorSlice,
+)
+
+Floats = NDArray[np.float32]
+WIDTH, HIDDEN, EXPERTS = 32, 32, 8
+
+
+def normal(seed: int, *shape: int, scale: float = 1.0) -> Floats:
+    return (np.random.default_rng(seed).normal(size=shape) * scale).astype(np.float32)
+
+
+def weights_of(width: int = WIDTH) -> dict[str, Floats]:
+    return {
+        "table": normal(1, 40, width),
+        "r": normal(2, EXPERTS, width, scale=0.3),
+        "rb": normal(3, EXPERTS),
+        "sb": normal(4, EXPERTS, scale=0.2),
+        "g": normal(5, EXPERTS, HIDDEN, width, scale=0.3),
+        "gb": normal(6, EXPERTS, HIDDEN),
+        "u": normal(7, EXPERTS, HIDDEN, width, scale=0.3),
+        "ub": normal(8, EXPERTS, HIDDEN),
+        "d": normal(9, EXPERTS, width, HIDDEN, scale=0.3),
+        "db": normal(10, EXPERTS, width),
+        "gu": normal(11, EXPERTS, 2 * HIDDEN, width, scale=0.3),
+        "same": np.eye(width, dtype=np.float32),
+    }
+
+
+def program(op: MoeFfn, width: int = WIDTH) -> Program:
+    ops = (Embed("x", "table"), op, SelectOutputs("s", "y"), Linear("logits", "s", "same"))
+    slices = {"gu[0]": TensorSlice("gu", 0, HIDDEN), "gu[1]": TensorSlice("gu", HIDDEN, 2 * HIDDEN)}
+    return Program("test", width, 100, ops, dict.fromkeys(("x", "y", "s", "logits"), width), (), slices)
+
+
+def stream(weights: Mapping[str, Floats]) -> Iterator[Weight]:
+    for name, values in weights.items():
+        data = np.ascontiguousarray(values)
+        info = TensorInfo(name, GgmlType.F32, data.shape, 0, data.nbytes)
+        yield Weight(info, data.reshape(-1).view(np.uint8))
+
+
+def rows_of(count: int) -> Rows:
+    every = np.arange(count, dtype=np.int32)
+    return Rows(np.zeros(count, np.int32), every, every % 40, every, np.int32([[0, 1]]))
+
+
+def on_cpu(op: MoeFfn, rows: Rows, threads: int = 2, width: int = WIDTH) -> Floats:
+    runner = CpuRunner(program(op, width), stream(weights_of(width)), threads)
+    try:
+        runner.reserve(2)
+        return runner.run(rows)
+    finally:
+        runner.close()
+
+
+def check(op: MoeFfn, count: int) -> None:
+    reference = ReferenceBackend().load(program(op), stream(weights_of()))
+    got = on_cpu(op, rows_of(count))
+    np.testing.assert_allclose(got, reference.run(rows_of(count)), rtol=5e-4, atol=5e-4)
+    np.testing.assert_array_equal(on_cpu(op, rows_of(count), threads=1), got)
+    np.testing.assert_array_equal(on_cpu(op, rows_of(1))[0], got[0])
+
+
+@settings(max_examples=8)
+@given(
+    st.sampled_from(list(Scoring)),
+    st.sampled_from([(1, 1), (2, 1), (4, 2), (8, 3)]),
+    st.integers(1, 3),
+    st.booleans(),
+    st.sampled_from([Activation.SILU, Activation.CLAMPED_SWIGLU]),
+    st.integers(1, 30),
+)
+def test_experts_with_biases_are_chosen_within_groups(
+    scoring: Scoring,
+    groups: tuple[int, int],
+    used: int,
+    normalise: bool,
+    activation: Activation,
+    rows: int,
+) -> None:
+    op = MoeFfn(
+        *("y", "x", "r", "g", "u", "d", EXPERTS, used, activation, normalise, 1.5),
+        gate_scales=tuple(range(1, EXPERTS + 1)),
+        scoring=scoring,
+        groups=groups[0],
+        groups_used=groups[1],
+        router_bias="rb",
+        selection_bias="sb",
+        gate_bias="gb",
+        up_bias="ub",
+        down_bias="db",
+    )
+    check(op, rows)
+
+
+def test_gates_and_ups_may_share_a_tensor() -> None:
+    check(MoeFfn("y", "x", "r", "gu[0]", "gu[1]", "d", EXPERTS, 2, Activation.SILU), 20)
+
+
+def test_biases_of_results_that_are_no_whole_vectors_are_refused() -> None:
+    op = MoeFfn("y", "x", "r", "g", "u", "d", EXPERTS, 2, Activation.SILU, down_bias="db")
+    with pytest.raises(BackendFailure, match="biases to experts of 24 values"):
+        on_cpu(op, rows_of(1), width=24)
