@@ -116,3 +116,12 @@ def test_a_token_that_is_forbidden_is_never_drawn() -> None:
     for uniform in (0.0, 0.49999, 0.5, 0.999999999):
         assert draw_from_all(logits, 1.0, uniform) != 1
         assert top_k(logits, 0).draw(1.0, uniform) != 1
+
+
+@pytest.mark.parametrize("top_p", [0.0, 0.3, 0.95, 1.0])
+@pytest.mark.parametrize("min_p", [0.0, 0.05, 0.9, 1.0])
+def test_both_shares_at_once_are_one_after_the_other(top_p: float, min_p: float) -> None:
+    logits = np.random.default_rng(3).normal(size=2000).astype(np.float32) * 4
+    candidates = top_k(logits, 50)
+    together, apart = candidates.probable(top_p, min_p), candidates.top_p(top_p).min_p(min_p)
+    np.testing.assert_array_equal(together.tokens, apart.tokens)

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from rase_core.decoder import Logits
 from rase_core.sampling.exponential import exponential
 
-_BLOCK = 64
+_GROUP = 64
 _FIRST_SORT = 256
 
 
@@ -47,6 +47,13 @@ class Candidates:
         """Keep the candidates at least `p` times as likely as the likeliest."""
         return self.first(int(np.count_nonzero(self.weights() >= p)))
 
+    def probable(self, top_p: float, min_p: float) -> Self:
+        """Return `top_p`, then `min_p`, of these."""
+        weights = self.weights()
+        cumulative = np.cumsum(weights)
+        count = int(np.searchsorted(cumulative, top_p * cumulative[-1])) + 1
+        return self.first(int(np.count_nonzero(weights[:count] >= min_p)))
+
     def exclude_top(self, threshold: float) -> Self:
         """Drop all candidates of probability `threshold` or more but the least likely of them (XTC)."""
         weights = self.weights()
@@ -64,7 +71,7 @@ class Candidates:
 def top_k(logits: Logits, k: int) -> Candidates:
     """Return the `k` likeliest tokens (all when k is 0 or too large) of logits float32 [vocab].
 
-    Exact and without sorting the vocabulary: the k-th largest of the block maxima bounds the k-th largest
+    Exact and without sorting the vocabulary: the k-th largest of the maxima of groups bounds the k-th largest
     logit from below, and few logits reach it.
     """
     if k <= 0 or k >= logits.size:
@@ -107,11 +114,12 @@ def _shares(logits: Logits, temperature: float = 1.0) -> NDArray[np.float64]:
 
 
 def _lower_bound(logits: Logits, k: int) -> np.float32 | None:
-    blocks = logits.size // _BLOCK
-    if blocks <= k:
+    groups = logits.size // _GROUP
+    if groups <= k:
         return None
-    maxima = logits[: blocks * _BLOCK].reshape(blocks, _BLOCK).max(axis=1)
-    return np.partition(maxima, blocks - k)[blocks - k]  # type: ignore[no-any-return]
+    # Groups of every `groups`-th logit: their maxima are those of whole rows, which is several times faster.
+    maxima = logits[: groups * _GROUP].reshape(_GROUP, groups).max(axis=0)
+    return np.partition(maxima, groups - k)[groups - k]  # type: ignore[no-any-return]
 
 
 def _largest(logits: Logits, tokens: NDArray[np.intp], k: int) -> NDArray[np.intp]:

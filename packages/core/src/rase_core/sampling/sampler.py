@@ -98,12 +98,10 @@ class Sampler:
     def _narrowed(self, logits: Logits) -> Candidates:
         config = self._config
         if config.top_k:
-            candidates = top_k(logits, config.top_k).top_p(config.top_p)
-        elif config.top_p < 1:
-            candidates = nucleus(logits, config.top_p)
-        else:
-            return at_least(logits, config.min_p)
-        return candidates.min_p(config.min_p)
+            return top_k(logits, config.top_k).probable(config.top_p, config.min_p)
+        if config.top_p < 1:
+            return nucleus(logits, config.top_p).min_p(config.min_p)
+        return at_least(logits, config.min_p)
 
 
 def _only(logits: Logits, allowed: Allowed) -> Logits:
