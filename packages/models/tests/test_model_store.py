@@ -1,14 +1,28 @@
 """Bringing models from the hub, with a cache that already holds them."""
 
 import json
+import os
+import subprocess
+import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
-from huggingface_hub import constants
-from rase_core.errors import HubError
+from rase_core.errors import (
+    EngineError,
+    HubError,
+    InvalidManifest,
+    InvalidModelId,
+    InvalidParameter,
+    StoreError,
+    TemplateError,
+    UnsupportedArchitecture,
+)
+from rase_core.hub import Hub
 from rase_core.manifest import ModelSource
 from rase_core.sampling import GenerationConfig
-from rase_models import Engine, functions
+from rase_models import Engine
+from rase_models.model_store import ModelStore
 from rase_models.testing import VOCABULARY
 
 COMMIT = "0123456789abcdef0123456789abcdef01234567"
@@ -16,9 +30,13 @@ CONFIG = GenerationConfig(max_tokens=5, ignore_eos=True)
 
 
 @pytest.fixture
-def snapshot(tmp_path: Path, tiny_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The folder of a repository in the cache of the hub, which is offline."""
-    cache = tmp_path / "hub"
+def cache(tmp_path: Path) -> Path:
+    return tmp_path / "home" / "hub"
+
+
+@pytest.fixture
+def snapshot(cache: Path, tiny_path: Path) -> Path:
+    """The folder of a repository in the cache of a hub."""
     folder = cache / "models--maker--tiny-GGUF"
     snapshot = folder / "snapshots" / COMMIT
     snapshot.mkdir(parents=True)
@@ -26,9 +44,12 @@ def snapshot(tmp_path: Path, tiny_path: Path, monkeypatch: pytest.MonkeyPatch) -
     (folder / "blobs").mkdir()
     (folder / "refs" / "main").write_text(COMMIT)
     add_file(snapshot, "tiny-Q8_0.gguf", tiny_path.read_bytes())
-    monkeypatch.setattr(constants, "HF_HUB_CACHE", str(cache))
-    monkeypatch.setattr(constants, "HF_HUB_OFFLINE", True)
     return snapshot
+
+
+@pytest.fixture
+def store(tmp_path: Path, cache: Path) -> ModelStore:
+    return ModelStore(tmp_path / "store", hub=Hub(cache=cache, offline=True))
 
 
 def add_file(snapshot: Path, name: str, content: bytes) -> None:
@@ -37,16 +58,16 @@ def add_file(snapshot: Path, name: str, content: bytes) -> None:
     (snapshot / name).symlink_to(blob)
 
 
-def test_a_pulled_model_knows_where_it_came_from_and_answers(snapshot: Path, tmp_path: Path) -> None:
-    with Engine(tmp_path / "store", "reference") as engine:
-        manifest = engine.pull("maker/tiny-GGUF:Q8_0", None, "tiny", chat_template="chatml")
-        assert manifest.source == ModelSource("maker/tiny-GGUF", "tiny-Q8_0.gguf", COMMIT)
-        assert manifest.weights_path == snapshot / "tiny-Q8_0.gguf"
-        assert manifest.architecture == "llama"
+def test_a_pulled_model_knows_where_it_came_from_and_answers(snapshot: Path, store: ModelStore) -> None:
+    manifest = store.pull("maker/tiny-GGUF:Q8_0", None, "tiny", chat_template="chatml")
+    assert manifest.source == ModelSource("maker/tiny-GGUF", "tiny-Q8_0.gguf", COMMIT)
+    assert manifest.weights_path == snapshot / "tiny-Q8_0.gguf"
+    assert manifest.architecture == "llama"
+    with Engine(store.store, "reference") as engine:
         assert engine.generate("tiny", "Hello", CONFIG).text
 
 
-def test_a_tokenizer_is_pulled_along(snapshot: Path, tmp_path: Path) -> None:
+def test_a_tokenizer_is_pulled_along(snapshot: Path, store: ModelStore) -> None:
     vocabulary = {token: i for i, token in enumerate(VOCABULARY)}
     tokenizer = {
         "version": "1.0",
@@ -54,24 +75,64 @@ def test_a_tokenizer_is_pulled_along(snapshot: Path, tmp_path: Path) -> None:
         "decoder": {"type": "ByteLevel", "add_prefix_space": False, "trim_offsets": True, "use_regex": True},
     }
     add_file(snapshot, "tokenizer.json", json.dumps(tokenizer).encode())
-    with Engine(tmp_path / "store", "reference") as engine:
-        manifest = engine.pull("maker/tiny-GGUF", "tiny-Q8_0.gguf", "tiny", tokenizer_file="tokenizer.json")
-        assert manifest.tokenizer == snapshot / "tokenizer.json"
-        named = engine.pull("maker/tiny-GGUF", None, "other", tokenizer_repo="maker/tiny-GGUF")
-        assert named.tokenizer == manifest.tokenizer
-        assert engine.verify("tiny") == manifest
+    manifest = store.pull("maker/tiny-GGUF", "tiny-Q8_0.gguf", "tiny", tokenizer_file="tokenizer.json")
+    assert manifest.tokenizer == snapshot / "tokenizer.json"
+    named = store.pull("maker/tiny-GGUF", None, "other", tokenizer_repo="maker/tiny-GGUF")
+    assert named.tokenizer == manifest.tokenizer
+    assert store.verify("tiny") == manifest
 
 
-def test_a_file_that_the_repository_does_not_have_is_named(snapshot: Path, tmp_path: Path) -> None:
-    with Engine(tmp_path / "store", "reference") as engine:
-        with pytest.raises(HubError, match="huge"):
-            engine.pull("maker/tiny-GGUF", "huge.gguf", "huge")
-        assert engine.list_models() == []
+def test_a_file_that_the_repository_does_not_have_is_named(snapshot: Path, store: ModelStore) -> None:
+    with pytest.raises(HubError, match="huge"):
+        store.pull("maker/tiny-GGUF", "huge.gguf", "huge")
+    assert store.list_models() == []
 
 
-def test_the_flat_function_pulls_too(snapshot: Path, tmp_path: Path) -> None:
-    text = functions.pull_model(str(tmp_path / "store"), "maker/tiny-GGUF", "tiny-Q8_0.gguf", "tiny")
-    assert f'revision = "{COMMIT}"' in text
+@pytest.mark.parametrize(
+    ("model_id", "changes", "error"),
+    [
+        ("../evil", {}, InvalidModelId),
+        ("TINY", {}, InvalidModelId),
+        ("broken", {}, InvalidManifest),
+        ("new", {"context_length": 0}, InvalidParameter),
+        ("new", {"architecture": "perceptron"}, UnsupportedArchitecture),
+        ("new", {"chat_template": "chatlm"}, TemplateError),
+    ],
+)
+def test_a_request_that_cannot_be_met_downloads_nothing(
+    snapshot: Path, store: ModelStore, model_id: str, changes: dict[str, Any], error: type[EngineError]
+) -> None:
+    store.pull("maker/tiny-GGUF", None, "tiny")
+    (store.store / "manifests" / "broken.toml").write_text("id = ")
+    with pytest.raises(error):  # and no HubError: there is no such repository
+        store.pull("maker/nothing", "x.gguf", model_id, **changes)
+
+
+def test_a_store_that_cannot_be_written_is_found_out_before_the_download(
+    snapshot: Path, cache: Path, tmp_path: Path
+) -> None:
+    (tmp_path / "file").write_text("")
+    store = ModelStore(tmp_path / "file", hub=Hub(cache=cache, offline=True))
+    with pytest.raises(StoreError, match="file"):
+        store.pull("maker/nothing", "x.gguf", "tiny")
+
+
+def test_the_flat_function_pulls_too(snapshot: Path, cache: Path, tmp_path: Path) -> None:
+    code = """
+import sys
+from rase_models import functions
+print(functions.pull_model(sys.argv[1], "maker/tiny-GGUF", "tiny-Q8_0.gguf", "tiny"))
+"""
+    environment = {**os.environ, "HF_HOME": str(cache.parent), "HF_HUB_OFFLINE": "1"}
+    environment.pop("HF_HUB_CACHE", None)
+    finished = subprocess.run(
+        [sys.executable, "-c", code, str(tmp_path / "store")],
+        env=environment,
+        check=True,
+        capture_output=True,
+        text=True,
+    )
+    assert f'revision = "{COMMIT}"' in finished.stdout
 
 
 def test_broken_manifests_are_listed_beside_the_sound_ones(tmp_path: Path, tiny_path: Path) -> None:
