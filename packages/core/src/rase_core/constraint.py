@@ -12,7 +12,7 @@ class Constraint(Protocol):
     """The rules of one answer as it grows. It knows nothing of the tokens that end an answer."""
 
     def allowed(self) -> Allowed:
-        """Return which tokens may come next, bool [vocab] that the caller may change, end tokens never.
+        """Return which tokens may come next, bool [vocab]; end tokens never.
 
         Raises ConstraintFailure when the rules cannot be followed any further.
         """

@@ -11,6 +11,7 @@ from rase_core.sampling import GenerationConfig
 from rase_core.scheduler import Ended
 
 from rase_models.async_stream import AsyncHandle, AsyncTextStream
+from rase_models.constraints import ResponseFormat
 from rase_models.engine import Engine
 from rase_models.request import Completion, Conversation, Messages, Prompt, Question, Terms
 from rase_models.session import Session
@@ -59,9 +60,14 @@ class AsyncEngine:
         *,
         choice: int = 0,
         timeout: float | None = None,
+        response_format: ResponseFormat | None = None,
     ) -> Generation:
         """Continue a text or tokens."""
-        return await _whole(self.stream_generate(model_id, prompt, config, choice=choice, timeout=timeout))
+        return await _whole(
+            self.stream_generate(
+                model_id, prompt, config, choice=choice, timeout=timeout, response_format=response_format
+            )
+        )
 
     def stream_generate(
         self,
@@ -71,9 +77,10 @@ class AsyncEngine:
         *,
         choice: int = 0,
         timeout: float | None = None,
+        response_format: ResponseFormat | None = None,
     ) -> AsyncTextStream:
         """Continue a text or tokens, as an asynchronous iterator of the pieces."""
-        terms = Terms(config=config, choice=choice, timeout=timeout)
+        terms = Terms(config=config, choice=choice, timeout=timeout, response_format=response_format)
         return AsyncTextStream(self.submit(model_id, Completion(prompt, terms)))
 
     async def generate_choices(
@@ -85,9 +92,10 @@ class AsyncEngine:
         *,
         choice: int = 0,
         timeout: float | None = None,
+        response_format: ResponseFormat | None = None,
     ) -> tuple[Generation, ...]:
         """Continue a text in `n` ways at once."""
-        terms = Terms(config=config, choice=choice, n=n, timeout=timeout)
+        terms = Terms(config=config, choice=choice, n=n, timeout=timeout, response_format=response_format)
         return await _all(self.submit(model_id, Completion(prompt, terms)))
 
     async def chat(
@@ -99,9 +107,10 @@ class AsyncEngine:
         choice: int = 0,
         continue_final_message: bool = False,
         timeout: float | None = None,
+        response_format: ResponseFormat | None = None,
     ) -> Generation:
         """Answer a conversation, or go on with its last message."""
-        terms = Terms(config=config, choice=choice, timeout=timeout)
+        terms = Terms(config=config, choice=choice, timeout=timeout, response_format=response_format)
         question = Conversation(messages, terms, continue_final_message)
         return await _whole(AsyncTextStream(self.submit(model_id, question)))
 
@@ -114,9 +123,10 @@ class AsyncEngine:
         choice: int = 0,
         continue_final_message: bool = False,
         timeout: float | None = None,
+        response_format: ResponseFormat | None = None,
     ) -> AsyncTextStream:
         """Answer a conversation as `chat` does, as an asynchronous iterator of the pieces."""
-        terms = Terms(config=config, choice=choice, timeout=timeout)
+        terms = Terms(config=config, choice=choice, timeout=timeout, response_format=response_format)
         question = Conversation(messages, terms, continue_final_message)
         return AsyncTextStream(self.submit(model_id, question))
 
@@ -130,9 +140,10 @@ class AsyncEngine:
         choice: int = 0,
         continue_final_message: bool = False,
         timeout: float | None = None,
+        response_format: ResponseFormat | None = None,
     ) -> tuple[Generation, ...]:
         """Answer a conversation in `n` ways at once."""
-        terms = Terms(config=config, choice=choice, n=n, timeout=timeout)
+        terms = Terms(config=config, choice=choice, n=n, timeout=timeout, response_format=response_format)
         return await _all(self.submit(model_id, Conversation(messages, terms, continue_final_message)))
 
 

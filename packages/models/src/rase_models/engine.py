@@ -16,6 +16,7 @@ from rase_models.backends.base import Threads
 from rase_models.batch.run import BatchRun
 from rase_models.batch.task import BatchLimits, BatchTask
 from rase_models.chat import encode_chat
+from rase_models.constraints import ResponseFormat
 from rase_models.device_check import choose_device, probe_devices
 from rase_models.gguf import open_gguf
 from rase_models.model_store import ModelStore
@@ -50,7 +51,8 @@ class Engine(ModelStore):
 
     Whatever answers takes a `timeout`, the most seconds from asking to the end, and raises besides what is
     named there: QueueFull, RequestTimeout, ShuttingDown, BackendFailure. Each answer is the one that its
-    request would get alone.
+    request would get alone. A `response_format` holds the answer to a schema, a pattern or a grammar, unless
+    it is cut off before its end; UnenforceableFormat, where that cannot be done, and ConstraintFailure.
     """
 
     def __init__(
@@ -156,6 +158,7 @@ class Engine(ModelStore):
         cancelled: IsCancelled | None = None,
         choice: int = 0,
         timeout: float | None = None,
+        response_format: ResponseFormat | None = None,
     ) -> Generation:
         """Continue a text or tokens; `config` None means `default_config`.
 
@@ -165,7 +168,7 @@ class Engine(ModelStore):
         Raises what `load` raises, ContextOverflow before anything is computed, InvalidGenerationConfig,
         InvalidLogits.
         """
-        terms = Terms(config=config, choice=choice, timeout=timeout)
+        terms = Terms(config=config, choice=choice, timeout=timeout, response_format=response_format)
         return self._answer(model_id, Completion(prompt, terms), on_text, cancelled)
 
     def stream_generate(
@@ -177,9 +180,10 @@ class Engine(ModelStore):
         cancelled: IsCancelled | None = None,
         choice: int = 0,
         timeout: float | None = None,
+        response_format: ResponseFormat | None = None,
     ) -> TextStream:
         """Continue a text as `generate` does, as an iterator of the pieces."""
-        terms = Terms(config=config, choice=choice, timeout=timeout)
+        terms = Terms(config=config, choice=choice, timeout=timeout, response_format=response_format)
         return self._stream(model_id, Completion(prompt, terms), cancelled)
 
     def generate_choices(
@@ -191,9 +195,10 @@ class Engine(ModelStore):
         *,
         choice: int = 0,
         timeout: float | None = None,
+        response_format: ResponseFormat | None = None,
     ) -> tuple[Generation, ...]:
         """Continue a text in `n` ways at once: the answers `choice`, `choice` + 1, ... of `generate`."""
-        terms = Terms(config=config, choice=choice, n=n, timeout=timeout)
+        terms = Terms(config=config, choice=choice, n=n, timeout=timeout, response_format=response_format)
         return self._choices(model_id, Completion(prompt, terms))
 
     def chat(
@@ -207,13 +212,14 @@ class Engine(ModelStore):
         choice: int = 0,
         continue_final_message: bool = False,
         timeout: float | None = None,
+        response_format: ResponseFormat | None = None,
     ) -> Generation:
         """Answer a conversation, or go on with its last message; otherwise as `generate`.
 
         Raises, besides what `generate` raises, TemplateError for a model without template,
         InvalidConversation.
         """
-        terms = Terms(config=config, choice=choice, timeout=timeout)
+        terms = Terms(config=config, choice=choice, timeout=timeout, response_format=response_format)
         question = Conversation(messages, terms, continue_final_message)
         return self._answer(model_id, question, on_text, cancelled)
 
@@ -227,9 +233,10 @@ class Engine(ModelStore):
         choice: int = 0,
         continue_final_message: bool = False,
         timeout: float | None = None,
+        response_format: ResponseFormat | None = None,
     ) -> tuple[Generation, ...]:
         """Answer a conversation in `n` ways at once: the answers `choice`, `choice` + 1, ... of `chat`."""
-        terms = Terms(config=config, choice=choice, n=n, timeout=timeout)
+        terms = Terms(config=config, choice=choice, n=n, timeout=timeout, response_format=response_format)
         return self._choices(model_id, Conversation(messages, terms, continue_final_message))
 
     @overload
@@ -244,6 +251,7 @@ class Engine(ModelStore):
         choice: int = 0,
         continue_final_message: bool = False,
         timeout: float | None = None,
+        response_format: ResponseFormat | None = None,
     ) -> TextStream: ...
 
     @overload
@@ -258,6 +266,7 @@ class Engine(ModelStore):
         choice: int = 0,
         continue_final_message: bool = False,
         timeout: float | None = None,
+        response_format: ResponseFormat | None = None,
     ) -> Generation: ...
 
     def stream_chat(
@@ -271,12 +280,13 @@ class Engine(ModelStore):
         choice: int = 0,
         continue_final_message: bool = False,
         timeout: float | None = None,
+        response_format: ResponseFormat | None = None,
     ) -> TextStream | Generation:
         """Answer a conversation as `chat` does: as an iterator of the pieces, or to `on_text`.
 
         A call with `on_text` returns the answer at its end, as far as it came when `on_text` returned False.
         """
-        terms = Terms(config=config, choice=choice, timeout=timeout)
+        terms = Terms(config=config, choice=choice, timeout=timeout, response_format=response_format)
         question = Conversation(messages, terms, continue_final_message)
         if on_text is None:
             return self._stream(model_id, question, cancelled)

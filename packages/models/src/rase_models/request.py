@@ -8,6 +8,7 @@ from rase_core.sampling import GenerationConfig
 from rase_core.scheduler import GenerationRequest
 
 from rase_models.chat import encode_chat
+from rase_models.constraints import ResponseFormat
 from rase_models.session import Session
 from rase_models.tokenizers import Tokenizer
 
@@ -23,12 +24,14 @@ class Terms:
         config: None for the model's own settings.
         choice: sets apart the answers of one seed; of `n` answers it is the number of the first.
         timeout: the most seconds from asking to the end.
+        response_format: what the answer must look like; None for any text.
     """
 
     config: GenerationConfig | None = None
     choice: int = 0
     n: int = 1
     timeout: float | None = None
+    response_format: ResponseFormat | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,11 +42,12 @@ class Completion:
     terms: Terms = Terms()
 
     def request(self, session: Session) -> GenerationRequest:
-        """Return the request to a model."""
-        return self.request_with(session.tokenizer, session.manifest.default_config())
+        """Return the request to a model. Raises UnenforceableFormat."""
+        request = self.request_with(session.tokenizer, session.manifest.default_config())
+        return _held_to(self.terms.response_format, request, session)
 
     def request_with(self, tokenizer: Tokenizer, defaults: GenerationConfig) -> GenerationRequest:
-        """Return the request to a model of this tokenizer."""
+        """Return the request to a model of this tokenizer, without a format."""
         tokens = tokenizer.encode(self.prompt) if isinstance(self.prompt, str) else self.prompt
         return _request(tokens, tokenizer, self.terms, defaults, continues=True)
 
@@ -57,10 +61,15 @@ class Conversation:
     continue_final_message: bool = False
 
     def request(self, session: Session) -> GenerationRequest:
-        """Return the request to a model. Raises TemplateError for want of a template, InvalidConversation."""
+        """Return the request to a model.
+
+        Raises TemplateError for want of a template, InvalidConversation, UnenforceableFormat.
+        """
         continues, tokenizer = self.continue_final_message, session.tokenizer
         tokens = encode_chat(session.template, tokenizer, self.messages, continue_final_message=continues)
-        return _request(tokens, tokenizer, self.terms, session.manifest.default_config(), continues=continues)
+        defaults = session.manifest.default_config()
+        request = _request(tokens, tokenizer, self.terms, defaults, continues=continues)
+        return _held_to(self.terms.response_format, request, session)
 
 
 Question = Completion | Conversation
@@ -81,6 +90,17 @@ def _request(
         terms.choice,
         terms.n,
         terms.timeout,
+    )
+
+
+def _held_to(form: ResponseFormat | None, request: GenerationRequest, session: Session) -> GenerationRequest:
+    """Hold the answers to a format; no space is taken from their beginnings, which the rules know of."""
+    if form is None:
+        return request
+    return replace(
+        request,
+        constraints=session.formats.compile(form),
+        detokenizers=partial(session.tokenizer.detokenizer, continues=True),
     )
 
 

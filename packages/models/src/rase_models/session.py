@@ -11,6 +11,7 @@ from rase_core.manifest import ModelManifest
 from rase_core.scheduler import GenerationRequest, Handle, OnEvent, Scheduler, SchedulerLimits, Snapshot
 
 from rase_models.chat import ChatTemplate
+from rase_models.constraints import FormatCompiler
 from rase_models.decoder import ProgramDecoder
 from rase_models.tokenizers import Tokenizer
 
@@ -38,6 +39,7 @@ class Session:
         self.device = device
         self.decoder = decoder
         self.tokenizer = tokenizer
+        self.formats = FormatCompiler(tokenizer)
         self._template = template
         self._limits = limits
         self._process = os.getpid()

@@ -1,0 +1,116 @@
+"""From a format to the rules of an answer, through llguidance."""
+
+import threading
+from collections import OrderedDict
+from collections.abc import Callable, Mapping
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+import numpy as np
+from rase_core.constraint import Allowed
+from rase_core.errors import ConstraintFailure, UnenforceableFormat
+
+from rase_models.constraints.matcher import FormatMatcher, reason_of
+from rase_models.constraints.response_format import FormatKind, ResponseFormat
+from rase_models.constraints.token_table import token_table
+from rase_models.tokenizers import Tokenizer
+
+if TYPE_CHECKING:
+    from llguidance import LLMatcher, LLTokenizer
+
+_KEPT = 64
+_WHITESPACE = r"[\x20\x0A\x0D\x09]{1,40}"
+"""Between the tokens of JSON. Bounded, since weak models otherwise write spaces until they are cut off."""
+
+
+class CompiledFormat:
+    """A format ready for a model; each call makes the rules of one more answer."""
+
+    def __init__(self, matcher: "LLMatcher", text_tokens: Allowed) -> None:
+        self._matcher, self._text_tokens = matcher, text_tokens
+
+    def __call__(self) -> FormatMatcher:
+        return FormatMatcher(self._matcher.deep_copy(), self._text_tokens)
+
+
+class FormatCompiler:
+    """Compiles formats for one tokenizer, and keeps the last ones. Thread-safe."""
+
+    def __init__(self, tokenizer: Tokenizer) -> None:
+        self._tokenizer = tokenizer
+        self._lock = threading.Lock()
+        self._compiled: OrderedDict[ResponseFormat, CompiledFormat] = OrderedDict()
+
+    def compile(self, form: ResponseFormat) -> CompiledFormat:
+        """Return a format ready for use; UnenforceableFormat says which keyword or place is at fault."""
+        with self._lock:
+            found = self._compiled.get(form)
+            if found is None:
+                found = self._compiled[form] = self._compile(form)
+            self._compiled.move_to_end(form)
+            while len(self._compiled) > _KEPT:
+                self._compiled.popitem(last=False)
+            return found
+
+    def _compile(self, form: ResponseFormat) -> CompiledFormat:
+        from llguidance import LLMatcher, LLParserLimits
+
+        grammar = _GRAMMARS[form.kind](form.text)
+        limits = LLParserLimits(verbose_errors=False)
+        matcher = LLMatcher(self._table, grammar, log_level=0, limits=limits)
+        if matcher.is_error():
+            raise UnenforceableFormat(form.kind, reason_of(matcher))
+        compiled = CompiledFormat(matcher, self._text_tokens)
+        try:
+            compiled()
+        except ConstraintFailure as error:
+            raise UnenforceableFormat(form.kind, error.reason) from error
+        return compiled
+
+    @cached_property
+    def _table(self) -> "LLTokenizer":
+        return token_table(self._tokenizer)
+
+    @cached_property
+    def _text_tokens(self) -> Allowed:
+        tokens = np.ones(self._tokenizer.vocab_size, np.bool_)
+        tokens[[end for end in self._tokenizer.eos_token_ids if end < tokens.size]] = False
+        return tokens
+
+
+def _json_schema(text: str) -> str:
+    from llguidance import LLMatcher
+
+    try:
+        return LLMatcher.grammar_from_json_schema(text, overrides={"whitespace_pattern": _WHITESPACE})
+    except ValueError as error:
+        raise UnenforceableFormat(FormatKind.JSON_SCHEMA, str(error)) from error
+
+
+def _regex(text: str) -> str:
+    from llguidance import LLMatcher
+
+    return LLMatcher.grammar_from_regex(text)
+
+
+def _choice(text: str) -> str:
+    from llguidance import grammar_from
+
+    return grammar_from("choice", text)
+
+
+def _grammar(text: str) -> str:
+    from llguidance import grammar_from
+
+    try:
+        return grammar_from("grammar", text)
+    except ValueError as error:
+        raise UnenforceableFormat(FormatKind.GRAMMAR, str(error)) from error
+
+
+_GRAMMARS: Mapping[FormatKind, Callable[[str], str]] = {
+    FormatKind.JSON_SCHEMA: _json_schema,
+    FormatKind.REGEX: _regex,
+    FormatKind.CHOICE: _choice,
+    FormatKind.GRAMMAR: _grammar,
+}

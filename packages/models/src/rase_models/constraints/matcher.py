@@ -1,0 +1,56 @@
+"""The rules of one answer, followed by llguidance."""
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+from rase_core.constraint import Allowed
+from rase_core.errors import ConstraintFailure
+
+if TYPE_CHECKING:
+    from llguidance import LLMatcher
+
+_STUCK = "nothing satisfies it"
+
+
+class FormatMatcher:
+    """A `Constraint` of rase_core. `text_tokens`, bool [vocab], leaves out the tokens that end an answer."""
+
+    def __init__(self, matcher: "LLMatcher", text_tokens: Allowed) -> None:
+        self._matcher, self._text_tokens = matcher, text_tokens
+        self._allowed = self._mask()
+
+    def allowed(self) -> Allowed:
+        """Return which tokens may come next, bool [vocab]."""
+        return self._allowed
+
+    def accept(self, token: int) -> None:
+        """Count a token as part of the answer."""
+        self._matcher.consume_token(token)
+        self._allowed = self._mask()
+
+    @property
+    def may_end(self) -> bool:
+        """Whether the answer may end here."""
+        return self._matcher.is_accepting()
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether the answer must end here."""
+        return self.may_end and not self._allowed.any()
+
+    def _mask(self) -> Allowed:
+        """Return what may come; computed at once, since the end depends on it, too."""
+        bits = np.frombuffer(self._matcher.compute_bitmask(), np.uint8)
+        if self._matcher.is_error():
+            raise ConstraintFailure(reason_of(self._matcher))
+        mask = np.unpackbits(bits, count=self._text_tokens.size, bitorder="little").view(np.bool_)
+        mask &= self._text_tokens
+        if not (mask.any() or self.may_end):
+            raise ConstraintFailure(_STUCK)
+        return mask
+
+
+def reason_of(matcher: "LLMatcher") -> str:
+    """Return in one line what llguidance says went wrong."""
+    text = matcher.get_error().partition("<non-verbose/>")[0]
+    return _STUCK if text.startswith("NoExtensionBias") else " ".join(text.split())[:500]

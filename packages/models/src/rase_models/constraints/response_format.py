@@ -1,0 +1,72 @@
+"""What an answer must look like, as a value."""
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Self
+
+from rase_core.errors import UnenforceableFormat
+
+
+class FormatKind(StrEnum):
+    """The language that a format is written in."""
+
+    JSON_SCHEMA = "json_schema"
+    REGEX = "regex"
+    CHOICE = "choice"
+    GRAMMAR = "grammar"
+
+
+@dataclass(frozen=True, slots=True)
+class ResponseFormat:
+    """What an answer must look like; made by one of the class methods.
+
+    Attributes:
+        text: a JSON schema as JSON, a regular expression, a JSON list of texts, or a grammar.
+    """
+
+    kind: FormatKind
+    text: str
+
+    @classmethod
+    def json_object(cls) -> Self:
+        """Return the format of any JSON object."""
+        return cls.json_schema({"type": "object"})
+
+    @classmethod
+    def json_schema(cls, schema: Mapping[str, object] | bool) -> Self:
+        """Return the format of JSON that a schema describes, with the properties in the schema's order.
+
+        Raises UnenforceableFormat when it is no JSON object, and for false.
+        """
+        if schema is False:
+            raise UnenforceableFormat(FormatKind.JSON_SCHEMA, "nothing satisfies false")
+        return cls(FormatKind.JSON_SCHEMA, _json(FormatKind.JSON_SCHEMA, {} if schema is True else schema))
+
+    @classmethod
+    def regex(cls, pattern: str) -> Self:
+        """Return the format of texts that a regular expression matches from beginning to end."""
+        return cls(FormatKind.REGEX, pattern)
+
+    @classmethod
+    def choice(cls, options: Sequence[str]) -> Self:
+        """Return the format of one of several texts.
+
+        Raises UnenforceableFormat when there are none, or others than texts.
+        """
+        if isinstance(options, str) or not options or not all(isinstance(text, str) for text in options):
+            raise UnenforceableFormat(FormatKind.CHOICE, f"expected a list of texts, found {options!r}"[:200])
+        return cls(FormatKind.CHOICE, _json(FormatKind.CHOICE, list(options)))
+
+    @classmethod
+    def grammar(cls, text: str) -> Self:
+        """Return the format of texts that a grammar describes: GBNF, or Lark in llguidance's dialect."""
+        return cls(FormatKind.GRAMMAR, text)
+
+
+def _json(kind: FormatKind, value: object) -> str:
+    try:
+        return json.dumps(value, allow_nan=False)
+    except (TypeError, ValueError, RecursionError) as error:
+        raise UnenforceableFormat(kind, str(error)) from error

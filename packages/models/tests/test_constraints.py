@@ -1,0 +1,283 @@
+import json
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from rase_core.errors import UnenforceableFormat
+from rase_models.constraints import FormatCompiler, ResponseFormat
+from rase_models.gguf import open_gguf
+from rase_models.testing import write_tiny_model
+from rase_models.tokenizers import Tokenizer, tokenizer_from_gguf
+
+PERSON = {
+    "type": "object",
+    "properties": {
+        "name": {"type": "string", "maxLength": 20},
+        "age": {"type": "integer", "minimum": 0, "maximum": 150},
+    },
+    "required": ["name", "age"],
+    "additionalProperties": False,
+}
+TREE = {
+    "$defs": {
+        "node": {
+            "type": "object",
+            "properties": {
+                "value": {"type": "integer"},
+                "children": {"type": "array", "items": {"$ref": "#/$defs/node"}},
+            },
+            "required": ["value"],
+            "additionalProperties": False,
+        }
+    },
+    "$ref": "#/$defs/node",
+}
+
+JSON_CASES: tuple[tuple[object, list[str], list[str]], ...] = (
+    (True, ["1", '"a"', "null", "[]", '{"a": [1, 2.5e3]}', "true"], ["", "[", "nul", "{a: 1}", "01", "+1"]),
+    ({"type": "object"}, ["{}", '{"a":1}', '{ "b" : {} }'], ["[]", "1", '{"a"}', '{"a":1,}', "{}{}"]),
+    (
+        PERSON,
+        ['{"name":"Bo","age":3}', '{\n  "name": "",\n  "age": 150\n}'],
+        ['{"name":"Bo"}', '{"name":"Bo","age":-1}', '{"name":"Bo","age":151}', '{"name":"Bo","age":3,"x":1}'],
+    ),
+    (TREE, ['{"value":1}', '{"value":1,"children":[{"value":2}]}'], ['{"value":1,"children":[{}]}', "1"]),
+    (
+        {"type": "string"},
+        ['"a"', r'"\n\"\\"', '"é世🙂"', '""'],
+        ['"a', "a", '"\n"', r'"\x"', r'"\ud800"', "1"],
+    ),
+    ({"type": "string", "minLength": 2, "maxLength": 3}, ['"ab"', '"éa世"'], ['"a"', '"abcd"']),
+    ({"type": "string", "pattern": "^[a-c]+$"}, ['"abc"'], ['"abd"', '""']),
+    ({"type": "string", "format": "date"}, ['"2026-11-29"'], ['"2026-13-01"', '"today"']),
+    ({"type": "string", "format": "uuid"}, ['"123e4567-e89b-12d3-a456-426614174000"'], ['"123e4567"']),
+    ({"type": "integer"}, ["0", "-5", "123456789012345678901"], ["1.5", "1e3", "00", "-", '"1"']),
+    ({"type": "number"}, ["0", "-5.25", "1e3", "1.0E-7"], [".5", "5.", "1e", "NaN"]),
+    ({"type": "integer", "exclusiveMinimum": 3, "maximum": 12}, ["4", "9", "12"], ["3", "13", "0"]),
+    ({"type": "integer", "multipleOf": 7}, ["0", "7", "49"], ["8", "50"]),
+    ({"type": "boolean"}, ["true", "false"], ["True", "1", "null"]),
+    ({"type": "null"}, ["null"], ["nil", "0"]),
+    ({"type": ["integer", "null"]}, ["1", "null"], ['"1"', "true"]),
+    ({"enum": ["a", 1, None, [1, {"b": 2}]]}, ['"a"', "1", "null", '[1,{"b":2}]'], ['"b"', "2", "[]"]),
+    ({"const": {"a": 1}}, ['{"a":1}'], ['{"a":2}', "{}"]),
+    (
+        {"type": "array", "items": {"type": "integer"}, "minItems": 1, "maxItems": 2},
+        ["[1]", "[1, 2]"],
+        ["[]"],
+    ),
+    ({"prefixItems": [{"type": "integer"}, {"type": "string"}], "items": False}, ['[1,"a"]'], ['["a",1]']),
+    ({"anyOf": [{"type": "integer"}, {"type": "string", "maxLength": 1}]}, ["5", '"a"'], ['"ab"', "null"]),
+    ({"allOf": [{"minimum": 3}, {"maximum": 4}], "type": "integer"}, ["3", "4"], ["2", "5"]),
+    ({"oneOf": [{"type": "integer"}, {"type": "string"}]}, ["5", '"a"'], ["null"]),
+    (
+        {"type": "object", "additionalProperties": {"type": "integer"}},
+        ["{}", '{"a":1,"b":2}'],
+        ['{"a":"b"}', '{"a":1,"b":null}'],
+    ),
+    (
+        {"type": "object", "patternProperties": {"^x": {"type": "integer"}}, "additionalProperties": False},
+        ['{"x1":1}', "{}"],
+        ['{"y":1}', '{"x":"a"}'],
+    ),
+    ({"type": "object", "properties": {"a": {}, "b": {}}, "required": ["b"]}, ['{"b":1}'], ['{"a":1}', "{}"]),
+)
+
+REFUSED: tuple[tuple[object, str], ...] = (
+    ({"type": "array", "uniqueItems": True}, "uniqueItems"),
+    ({"not": {"type": "string"}}, "not"),
+    ({"if": {"type": "string"}, "then": {"minLength": 2}}, "if"),
+    ({"type": "array", "contains": {"type": "integer"}}, "contains"),
+    ({"type": "object", "propertyNames": {"pattern": "^a"}}, "propertyNames"),
+    ({"dependentRequired": {"a": ["b"]}}, "dependentRequired"),
+    ({"unevaluatedProperties": False}, "unevaluatedProperties"),
+    ({"oneOf": [{"type": "integer"}, {"type": "number"}]}, "oneOf"),
+    ({"properties": {"a": {"properties": {"b": {"not": {}}}}}, "required": ["a"]}, "not"),
+    ({"type": "string", "format": "zork"}, "zork"),
+    ({"type": "string", "pattern": "(?=a)b"}, "look-around"),
+    ({"type": "string", "pattern": "("}, "regex"),
+    ({"type": "zork"}, "zork"),
+    ({"$ref": "#/nowhere"}, "nowhere"),
+    ({"$ref": "https://example.org/schema"}, "example.org"),
+    ({"$dynamicRef": "#x"}, "dynamicRef"),
+    ({"type": "integer", "minimum": 3, "maximum": 2}, "minimum"),
+    ({"$defs": {"a": {"$ref": "#/$defs/a"}}, "$ref": "#/$defs/a"}, "nothing satisfies it"),
+    ({"minLength": -1}, "minLength"),
+    ({"required": "a"}, "required"),
+    (False, "false"),
+    ({"a": object()}, "JSON"),
+    ({"a": float("nan")}, "JSON"),
+)
+
+
+@pytest.fixture(scope="module")
+def tokenizer(smollm2_path: Path) -> Tokenizer:
+    return tokenizer_from_gguf(open_gguf(smollm2_path))
+
+
+@pytest.fixture(scope="module")
+def compiler(tokenizer: Tokenizer) -> FormatCompiler:
+    return FormatCompiler(tokenizer)
+
+
+@pytest.fixture(scope="module")
+def bytewise(tmp_path_factory: pytest.TempPathFactory) -> Tokenizer:
+    return tokenizer_from_gguf(open_gguf(write_tiny_model(tmp_path_factory.mktemp("bytes") / "tiny.gguf")))
+
+
+def admits(compiler: FormatCompiler, tokenizer: Tokenizer, form: ResponseFormat, text: str) -> bool:
+    rules = compiler.compile(form)()
+    for token in tokenizer.encode(text, add_special_tokens=False, parse_special=False):
+        if rules.is_complete or not rules.allowed()[token]:
+            return False
+        rules.accept(token)
+    return rules.may_end
+
+
+@pytest.mark.parametrize(("schema", "valid", "invalid"), JSON_CASES)
+def test_a_schema_admits_what_it_describes_and_nothing_else(
+    compiler: FormatCompiler,
+    tokenizer: Tokenizer,
+    schema: dict[str, object],
+    valid: list[str],
+    invalid: list[str],
+) -> None:
+    form = ResponseFormat.json_schema(schema)
+    assert [text for text in valid if not admits(compiler, tokenizer, form, text)] == []
+    assert [text for text in invalid if admits(compiler, tokenizer, form, text)] == []
+
+
+@pytest.mark.parametrize(("schema", "word"), REFUSED)
+def test_a_schema_that_cannot_be_enforced_is_refused_with_the_reason(
+    compiler: FormatCompiler, schema: dict[str, object], word: str
+) -> None:
+    with pytest.raises(UnenforceableFormat, match=word) as caught:
+        compiler.compile(ResponseFormat.json_schema(schema))
+    assert caught.value.kind == "json_schema"
+    assert "\n" not in caught.value.message and "<state>" not in caught.value.message
+
+
+FORMATS = (
+    (ResponseFormat.json_object(), ["{}"], ["[]", "text"]),
+    (
+        ResponseFormat.regex(r"[a-z]+@[a-z]+\.(com|org)"),
+        ["me@here.org"],
+        ["me@here.net", "me", "me@here.orgx"],
+    ),
+    (ResponseFormat.regex("é?世"), ["世", "é世"], ["é", "a"]),
+    (ResponseFormat.choice(["yes", "no", "no way"]), ["yes", "no", "no way"], ["", "maybe", "no w"]),
+    (ResponseFormat.choice([""]), [""], ["a"]),
+    (ResponseFormat.grammar('root ::= "a" [0-9]+ | "b"'), ["a12", "b"], ["a", "c", "b1"]),
+    (ResponseFormat.grammar('start: "a" /[0-9]+/ | "b"'), ["a12", "b"], ["a", "c", "b1"]),
+    (ResponseFormat.grammar('root ::= "(" root ")" | ""'), ["", "()", "((()))"], ["(()", ")"]),
+)
+
+
+@pytest.mark.parametrize(("form", "valid", "invalid"), FORMATS)
+def test_patterns_choices_and_grammars_admit_what_they_say(
+    compiler: FormatCompiler, tokenizer: Tokenizer, form: ResponseFormat, valid: list[str], invalid: list[str]
+) -> None:
+    assert [text for text in valid if not admits(compiler, tokenizer, form, text)] == []
+    assert [text for text in invalid if admits(compiler, tokenizer, form, text)] == []
+
+
+@pytest.mark.parametrize(
+    ("form", "word"),
+    [
+        (ResponseFormat.regex("("), "unclosed"),
+        (ResponseFormat.regex("(?<=a)b"), "look-"),
+        (ResponseFormat.grammar("root ::= ("), "GBNF"),
+        (ResponseFormat.grammar('root ::= "a" nowhere'), "nowhere"),
+        (ResponseFormat.grammar("start: nowhere"), "nowhere"),
+        (ResponseFormat.grammar(""), "."),
+        (ResponseFormat.grammar("garbage"), "Expected"),
+        (ResponseFormat.grammar("root ::= " + "(" * 20_000), "."),
+        (ResponseFormat.regex("(" * 20_000), "."),
+        (ResponseFormat.grammar("start: start"), "nothing satisfies it"),
+    ],
+)
+def test_what_cannot_be_followed_is_refused_with_the_reason(
+    compiler: FormatCompiler, form: ResponseFormat, word: str
+) -> None:
+    with pytest.raises(UnenforceableFormat, match=word):
+        compiler.compile(form)
+
+
+def test_choices_must_be_texts() -> None:
+    for options in ([], "yes", ["a", 1]):
+        with pytest.raises(UnenforceableFormat, match="texts"):
+            ResponseFormat.choice(options)  # type: ignore[arg-type]
+
+
+def test_answers_to_one_format_do_not_share_their_progress(
+    compiler: FormatCompiler, tokenizer: Tokenizer
+) -> None:
+    compiled = compiler.compile(ResponseFormat.choice(["aa", "bb"]))
+    first, second = compiled(), compiled()
+    first.accept(tokenizer.encode("b", add_special_tokens=False)[0])
+    assert not np.array_equal(first.allowed(), second.allowed())
+    assert np.array_equal(compiled().allowed(), second.allowed())
+
+
+def test_tokens_that_end_an_answer_are_never_allowed(compiler: FormatCompiler, tokenizer: Tokenizer) -> None:
+    rules = compiler.compile(ResponseFormat.regex("(a|b)*"))()
+    assert rules.may_end and not rules.is_complete
+    assert not rules.allowed()[list(tokenizer.eos_token_ids)].any()
+
+
+def test_special_tokens_are_not_the_text_they_are_spelt_as(
+    compiler: FormatCompiler, tokenizer: Tokenizer
+) -> None:
+    rules = compiler.compile(ResponseFormat.regex("(.|\n)*"))()
+    special = tokenizer.token_to_id("<|im_start|>")
+    assert special is not None and not rules.allowed()[special]
+
+
+# A delete character comes neither as it is nor escaped.
+TEXTS = st.text(st.characters(exclude_characters="\x7f", exclude_categories=["Cs"]))
+
+
+@given(
+    value=st.recursive(
+        st.none() | st.booleans() | st.integers() | TEXTS | st.floats(allow_nan=False, allow_infinity=False),
+        lambda inner: st.lists(inner, max_size=3) | st.dictionaries(TEXTS, inner, max_size=3),
+    )
+)
+def test_any_json_is_admitted_byte_by_byte(
+    bytewise: Tokenizer, any_json: FormatCompiler, value: object
+) -> None:
+    form = ResponseFormat.json_schema(True)
+    assert admits(any_json, bytewise, form, json.dumps(value, ensure_ascii=False))
+
+
+@pytest.fixture(scope="module")
+def any_json(bytewise: Tokenizer) -> FormatCompiler:
+    return FormatCompiler(bytewise)
+
+
+def test_spaces_between_tokens_of_json_are_bounded(compiler: FormatCompiler, tokenizer: Tokenizer) -> None:
+    form = ResponseFormat.json_object()
+    assert admits(compiler, tokenizer, form, '{\n    "a": 1\n}')
+    assert not admits(compiler, tokenizer, form, "{" + " " * 200 + "}")
+
+
+def test_the_last_formats_are_kept(compiler: FormatCompiler) -> None:
+    form = ResponseFormat.choice(["kept"])
+    assert compiler.compile(form) is compiler.compile(form)
+
+
+def test_hostile_schemas_end_in_time(compiler: FormatCompiler) -> None:
+    wide = {"anyOf": [{"type": "object", "properties": {f"p{i}": {"type": "string"}}} for i in range(2000)]}
+    deep: dict[str, object] = {}
+    for _ in range(500):
+        deep = {"items": deep}
+    started = time.perf_counter()
+    repeated = ResponseFormat.regex("((a{1000}){1000}){1000}")
+    for form in (ResponseFormat.json_schema(wide), ResponseFormat.json_schema(deep), repeated):
+        try:
+            compiler.compile(form)
+        except UnenforceableFormat:
+            continue
+    assert time.perf_counter() - started < 30
