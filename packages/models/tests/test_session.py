@@ -14,8 +14,8 @@ from rase_core.errors import (
     BackendFailure,
     EngineError,
     IntegrityMismatch,
-    InvalidGenerationConfig,
     InvalidGguf,
+    InvalidParameter,
     ModelFileNotFound,
     ShuttingDown,
     StoreError,
@@ -393,7 +393,7 @@ def test_a_part_with_one_byte_changed_is_named(engine: Engine, tmp_path: Path) -
 
 def test_an_embedding_model_does_not_generate(engine: Engine, weights: Path) -> None:
     engine.import_model(weights, "tiny", kind=ModelKind.EMBEDDING)
-    with pytest.raises(InvalidGenerationConfig, match="'tiny', expected a generator, not an embedding model"):
+    with pytest.raises(InvalidParameter, match="'tiny', expected a generator, not an embedding model"):
         engine.generate("tiny", "Hello")
 
 

@@ -165,7 +165,7 @@ class Engine(ModelStore):
         `on_text` hears each piece of text in this thread, and ends the answer by returning False; `cancelled`
         is asked while waiting, and before every piece. `choice` sets apart the answers of one seed.
 
-        Raises what `load` raises, ContextOverflow before anything is computed, InvalidGenerationConfig,
+        Raises what `load` raises, ContextOverflow before anything is computed, InvalidParameter,
         InvalidLogits.
         """
         terms = Terms(config=config, choice=choice, timeout=timeout, response_format=response_format)

@@ -8,7 +8,7 @@ from pathlib import Path
 from rase_core.errors import (
     ArchitectureMismatch,
     IntegrityMismatch,
-    InvalidGenerationConfig,
+    InvalidParameter,
     ModelFileError,
     ModelFileNotFound,
     StoreError,
@@ -128,7 +128,7 @@ def _check_kind(manifest: ModelManifest) -> None:
     if manifest.format is not ModelFormat.GGUF:
         raise UnsupportedFormat(manifest.weights_path, f"a {manifest.format} file")
     if manifest.kind is not ModelKind.GENERATOR:
-        raise InvalidGenerationConfig("model", manifest.id, f"a generator, not an {manifest.kind} model")
+        raise InvalidParameter("model", manifest.id, f"a generator, not an {manifest.kind} model")
 
 
 def _check_architecture(manifest: ModelManifest, file: GgufFile) -> None:
