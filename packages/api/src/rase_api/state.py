@@ -19,7 +19,7 @@ from rase_api.observer import Observer
 from rase_api.serving import ServingEngine
 from rase_api.settings import Settings
 
-WORKERS = 64
+WORKERS = 256  # more than a model runs and lets wait, so that it is the model that refuses the rest
 LATEST = ":latest"  # what Ollama's clients add to a name that has no tag
 
 T = TypeVar("T")
