@@ -48,7 +48,7 @@ def test_sequences_decode_together(smol_manifest: Path) -> None:
     with Engine(smol_manifest.parent.parent) as engine:
         decoder = engine.load("smol").decoder
         speeds = measure(lambda: decoder, Workload(70, 3, repeats=1, sequences=4))
-        assert decoder.blocks_used == 0
+        assert decoder.kv_used == 0
         assert (speeds.decode_tok_s or 0) > 0
         assert speeds.threads is not None
 
@@ -70,7 +70,7 @@ def test_every_round_starts_with_an_empty_cache(smol_manifest: Path) -> None:
     with Engine(smol_manifest.parent.parent) as engine:
         decoder = engine.load("smol").decoder
         measure(lambda: decoder, Workload(70, 2, depth=3, repeats=2))
-        assert decoder.blocks_used == 0
+        assert decoder.kv_used == 0
 
 
 def test_the_system_tells_age_and_memory() -> None:

@@ -186,7 +186,7 @@ SIZES = st.integers(1, 70)
 def test_sequences_that_fork_and_go_back_give_the_logits_of_their_tokens(
     decoder: ProgramDecoder, whole: ProgramDecoder, data: st.DataObject
 ) -> None:
-    used = decoder.blocks_used
+    used = decoder.kv_used
     held = {decoder.new_sequence(): [] for _ in range(2)}
     for _ in range(data.draw(st.integers(1, 5))):
         change(decoder, held, data)
@@ -201,7 +201,7 @@ def test_sequences_that_fork_and_go_back_give_the_logits_of_their_tokens(
         assert_same(got, np.concatenate(want))
     for sequence in held:
         decoder.release(sequence)
-    assert decoder.blocks_used == used
+    assert decoder.kv_used == used
 
 
 def change(decoder: ProgramDecoder, held: dict[int, list[int]], data: st.DataObject) -> None:
@@ -289,10 +289,10 @@ def refused_batches(sequence: int, other: int) -> dict[str, Batch]:
 def test_a_batch_that_is_refused_changes_nothing(decoder: ProgramDecoder, case: str) -> None:
     sequence, other = decoder.new_sequence(), decoder.new_sequence()
     decoder.forward(batch_of((sequence, 0, [7, 8, 9])))
-    used = decoder.blocks_used
+    used = decoder.kv_used
     with pytest.raises((ValueError, KeyError, InvalidParameter, ContextOverflow)):
         decoder.forward(refused_batches(sequence, other)[case])
-    assert decoder.blocks_used == used
+    assert decoder.kv_used == used
     assert (decoder.resume_length(sequence, 99), decoder.resume_length(other, 99)) == (3, 0)
 
 
@@ -301,10 +301,10 @@ def test_a_failure_of_the_backend_leaves_the_sequences_as_they_were(
 ) -> None:
     sequence, tokens = decoder.new_sequence(), tokens_of(8, 90)
     decoder.forward(batch_of((sequence, 0, tokens[:30])))
-    used, small.fail_after = decoder.blocks_used, len(small.row_counts) + 3
+    used, small.fail_after = decoder.kv_used, len(small.row_counts) + 3
     with pytest.raises(BackendFailure):
         decoder.forward(batch_of((sequence, 30, tokens[30:])))
-    assert (decoder.blocks_used, decoder.resume_length(sequence, 99)) == (used, 30)
+    assert (decoder.kv_used, decoder.resume_length(sequence, 99)) == (used, 30)
     small.fail_after = None
     assert_same(decoder.forward(batch_of((sequence, 30, tokens[30:]))), whole.logits(tokens)[30:])
 
@@ -313,7 +313,7 @@ def test_a_prefill_can_be_cancelled_between_chunks(decoder: ProgramDecoder, smal
     with pytest.raises(Cancelled):
         decoder.prefill(tokens_of(9, 50), cancelled=lambda: len(small.row_counts) == 2)
     assert small.row_counts == [7, 7]
-    assert decoder.blocks_used == 0
+    assert decoder.kv_used == 0
 
 
 def test_memory_that_does_not_suffice_is_a_named_error(program: Program, runner: Runner) -> None:

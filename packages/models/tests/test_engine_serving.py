@@ -11,7 +11,10 @@ from rase_core.generation import Generation, StopReason
 from rase_core.sampling import GenerationConfig
 from rase_core.scheduler import SchedulerLimits
 from rase_models import Engine
+from rase_models.architectures import build_program
+from rase_models.backends import load_backend
 from rase_models.backends.base import BLOCK_TOKENS
+from rase_models.gguf import open_gguf
 
 pytest.importorskip("numba", reason="needs rase-models[cpu]")
 
@@ -60,8 +63,10 @@ def test_sixteen_streams_get_the_texts_that_they_get_alone(engine: Engine) -> No
     assert together == alone
 
 
-def test_streams_that_take_turns_in_little_memory_get_the_same_texts(store: Path, engine: Engine) -> None:
-    nbytes = engine.load("smollm2").decoder._runner.block_nbytes
+def test_streams_that_take_turns_in_little_memory_get_the_same_texts(
+    store: Path, engine: Engine, smollm2_path: Path
+) -> None:
+    nbytes = load_backend("cpu").block_nbytes(build_program(open_gguf(smollm2_path)))
     limits = SchedulerLimits(running=4)
     with (
         Engine(store, "cpu", threads=1, kv_memory=6 * nbytes, limits=limits) as narrow,

@@ -1,7 +1,10 @@
 """The package's door: everything is there, and nothing is imported before it is used."""
 
+import ast
 import subprocess
 import sys
+from importlib import import_module
+from pathlib import Path
 
 import pytest
 import rase_models
@@ -20,13 +23,19 @@ def test_every_public_name_can_be_imported(name: str) -> None:
     assert getattr(rase_models, name).__name__ == name
 
 
+def test_type_checkers_see_the_names_that_are_there() -> None:
+    tree = ast.parse(Path(str(rase_models.__file__)).read_text(encoding="utf-8"))
+    (block,) = [node for node in tree.body if isinstance(node, ast.If)]
+    imports = [node for node in block.body if isinstance(node, ast.ImportFrom)]
+    homes = {alias.name: str(node.module) for node in imports for alias in node.names}
+    assert sorted(homes) == rase_models.__all__ == dir(rase_models)
+    for name, module in homes.items():
+        assert getattr(rase_models, name) is getattr(import_module(module), name)
+
+
 def test_other_names_are_attribute_errors() -> None:
     with pytest.raises(AttributeError, match="no attribute 'Motor'"):
         _ = rase_models.Motor
-
-
-def test_the_public_names_are_listed() -> None:
-    assert set(rase_models.__all__) <= set(dir(rase_models))
 
 
 def test_the_package_imports_nothing() -> None:

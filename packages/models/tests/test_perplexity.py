@@ -39,7 +39,7 @@ def test_the_second_half_of_every_window_counts(decoder: ProgramDecoder, bos: in
 
 def test_nothing_stays_in_the_cache(decoder: ProgramDecoder) -> None:
     list(perplexity_by_window(decoder, [1] * 64, None, 16))
-    assert decoder.blocks_used == 0
+    assert decoder.kv_used == 0
 
 
 def test_a_text_must_have_two_windows(decoder: ProgramDecoder) -> None:

@@ -37,7 +37,7 @@ def test_answers_are_the_same_alone_and_together(decoder: ProgramDecoder) -> Non
         for request in requests
         for choice in range(request.n)
     ]
-    used = decoder.blocks_used
+    used = decoder.kv_used
     with Scheduler(decoder, SchedulerLimits(running=6)) as scheduler:
         handles = [scheduler.submit(request) for request in requests]
         together = [generation for handle in handles for generation in handle.result(60)]
@@ -45,4 +45,4 @@ def test_answers_are_the_same_alone_and_together(decoder: ProgramDecoder) -> Non
     assert [generation.tokens for generation in together] == alone
     assert together[-1].cached_tokens == len(SYSTEM) // BLOCK_TOKENS * BLOCK_TOKENS
     assert again.tokens == alone[0]
-    assert decoder.blocks_used == used
+    assert decoder.kv_used == used

@@ -64,11 +64,6 @@ class ProgramDecoder:
         return self._runner.threads
 
     @property
-    def blocks_used(self) -> int:
-        """How many blocks of the KV cache hold tokens."""
-        return self._cache.blocks_used
-
-    @property
     def block_tokens(self) -> int:
         """How many positions a block has."""
         return BLOCK_TOKENS

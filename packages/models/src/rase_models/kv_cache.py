@@ -42,11 +42,6 @@ class KvCache:
         self._next_handle = 0
 
     @property
-    def blocks_reserved(self) -> int:
-        """How many blocks there is room for."""
-        return len(self._holders)
-
-    @property
     def blocks_used(self) -> int:
         """How many blocks belong to at least one sequence."""
         return len(self._holders) - len(self._free)

@@ -46,7 +46,7 @@ class TextStream(Iterator[str]):
 
     def __init__(self, handle: Handle, cancelled: IsCancelled | None = None) -> None:
         self._handle, self._cancelled = handle, cancelled
-        self._is_over = False
+        self._is_closed = False
         self._generation: Generation | None = None
         self._reading = Reading()
 
@@ -61,7 +61,7 @@ class TextStream(Iterator[str]):
             return
         self._handle.cancel()
         self._handle.wait()
-        self._is_over = True
+        self._is_closed = True
         if self._handle.error is None:
             self._generation = self._reading.part_of(self._handle.result()[0])
 
@@ -83,16 +83,17 @@ class TextStream(Iterator[str]):
     ) -> None:
         self.close()
 
+    @property
+    def _is_over(self) -> bool:
+        return self._is_closed or self._handle.is_read
+
     def _next_event(self) -> Piece | Ended | None:
         try:
             return self._handle.get(_POLL_SECONDS)
         except TimeoutError:
             return None
-        except Exception:
-            self._is_over = True
-            raise
 
     def _take(self, event: Piece | Ended | None) -> str:
         if isinstance(event, Ended):
-            self._is_over, self._generation = True, event.generation
+            self._generation = event.generation
         return self._reading.take(event) if isinstance(event, Piece) else ""

@@ -29,6 +29,11 @@ class Handle(Iterator[Piece | Ended]):
         """Why the request failed; None when it has not."""
         return self._ticket.error
 
+    @property
+    def is_read(self) -> bool:
+        """Whether there is nothing more to iterate."""
+        return not self._unread
+
     def cancel(self) -> None:
         """End the request within a step; its choices end as CANCELLED with what they have."""
         self._ticket.is_cancelled = True

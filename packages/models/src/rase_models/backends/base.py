@@ -60,10 +60,6 @@ class Runner(Protocol):
         """The most rows of one run, and the most outputs."""
 
     @property
-    def block_nbytes(self) -> int:
-        """The bytes of one KV block, all layers; 0 when the program keeps nothing."""
-
-    @property
     def threads(self) -> int | None:
         """The most threads that decode; None where that is not the backend's to say."""
 

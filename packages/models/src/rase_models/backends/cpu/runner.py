@@ -113,11 +113,6 @@ class CpuRunner:
         """The most threads that decode."""
         return self._decoding
 
-    @property
-    def block_nbytes(self) -> int:
-        """The bytes of one KV block, all layers."""
-        return self._blocks.block_nbytes
-
     def reserve(self, blocks: int) -> None:
         """Make room for at least so many KV blocks; the contents of earlier ones stay."""
         if blocks > len(self._blocks):

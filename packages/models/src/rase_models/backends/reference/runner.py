@@ -28,11 +28,6 @@ class ReferenceRunner:
         self._weights = dict(weights)
         self._caches = layer_caches(program.kv_layers)
 
-    @property
-    def block_nbytes(self) -> int:
-        """The bytes of one KV block, all layers."""
-        return sum(cache.block_nbytes for cache in self._caches)
-
     def reserve(self, blocks: int) -> None:
         """Make room for at least so many KV blocks."""
         for cache in self._caches:
