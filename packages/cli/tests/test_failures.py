@@ -12,6 +12,8 @@ ERRORS: list[tuple[BaseException, int]] = [
     (errors.ModelNotFound("x", ["a"]), 3),
     (errors.InvalidModelId("../x"), 2),
     (errors.InvalidGenerationConfig("top_p", 2, "0 to 1"), 2),
+    (errors.InvalidParameter("context_length", 0, "1 or more"), 2),
+    (errors.ContextOverflow(200, 128), 1),
     (errors.BackendUnavailable("cuda", "no driver", "install it"), 5),
     (errors.HubError("no network"), 6),
     (errors.InvalidLogits(3, 1), 1),

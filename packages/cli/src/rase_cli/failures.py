@@ -13,9 +13,9 @@ from rase_core.errors import (
     InvalidGguf,
     InvalidManifest,
     InvalidModelId,
+    InvalidParameter,
     ModelFileNotFound,
     ModelNotFound,
-    RequestError,
     UnsupportedFormat,
 )
 
@@ -27,7 +27,7 @@ INTERRUPTED, BROKEN_PIPE = 130, 141
 
 EXIT_CODES: dict[type[BaseException], int] = {
     InvalidModelId: USAGE,
-    RequestError: USAGE,
+    InvalidParameter: USAGE,
     ModelNotFound: NOT_FOUND,
     ModelFileNotFound: NOT_FOUND,
     IntegrityMismatch: DAMAGED,
