@@ -1,5 +1,10 @@
 """Op tables and the waits between ops."""
 
+from collections.abc import Sequence
+from itertools import combinations
+
+from hypothesis import given
+from hypothesis import strategies as st
 from rase_models.backends.cpu import abi
 from rase_models.backends.cpu.kernel_key import KernelKey
 from rase_models.backends.cpu.op_table import Row, place_waits
@@ -53,7 +58,37 @@ def test_a_conditional_wait_does_not_hide_what_one_row_must_wait_for() -> None:
     assert waits(row("", "a"), norm, row("hx", "q"), row("a", "y")) == "-MWW"
 
 
-def test_a_conditional_wait_is_not_placed_among_other_rows() -> None:
-    norm = row("x", "h", abi.REPLICATED)
-    last = row("h", "q", abi.OUTPUT_ROWS)
-    assert waits(norm, last) == "WW"
+def test_a_conditional_wait_leaves_other_rows_to_wait_for() -> None:
+    every = row("x", "h", abi.REPLICATED)
+    chosen = row("y", "g", abi.REPLICATED | abi.OUTPUT_ROWS)
+    reader = row("gy", "z", abi.OUTPUT_ROWS)
+    overwriter = row("g", "x", abi.OUTPUT_ROWS)
+    assert waits(every, chosen, reader, overwriter) == "-MWW"
+
+
+ROWS = st.builds(
+    row,
+    st.text("abc", max_size=2),
+    st.text("abc", min_size=1, max_size=1),
+    st.sampled_from([0, abi.REPLICATED, abi.OUTPUT_ROWS, abi.REPLICATED | abi.OUTPUT_ROWS]),
+)
+
+
+def is_waited_for(rows: Sequence[Row], first: int, second: int, many: set[int]) -> bool:
+    """Say whether a wait between two ops covers the first, when these classes of ops have several rows."""
+    for index in range(first, second):
+        flags = rows[index].flags
+        taken = flags & abi.WAIT or (flags & abi.WAIT_IF_MANY and flags & abi.OUTPUT_ROWS in many)
+        if taken and index - rows[index].wait_count < first:
+            return True
+    return False
+
+
+@given(st.lists(ROWS, min_size=1, max_size=7), st.sets(st.sampled_from([0, abi.OUTPUT_ROWS])))
+def test_every_hazard_is_guarded_whichever_ops_have_several_rows(rows: list[Row], many: set[int]) -> None:
+    place_waits(rows)
+    for (i, first), (j, second) in combinations(enumerate(rows), 2):
+        for_itself = first.flags & abi.REPLICATED and first.flags & abi.OUTPUT_ROWS not in many
+        hazard = first.writes & (second.reads | second.writes) or first.reads & second.writes
+        assert for_itself or not hazard or is_waited_for(rows, i, j, many)
+    assert rows[-1].flags & abi.WAIT

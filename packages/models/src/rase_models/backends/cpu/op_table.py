@@ -34,19 +34,29 @@ class Row:
 
 @dataclass(slots=True)
 class _Pending:
-    """What the ops since the last wait have touched."""
+    """What the ops since the last wait have touched, in runs of one or of several rows of each class.
 
+    Attributes:
+        many: the classes of ops, by OUTPUT_ROWS, that have several rows.
+    """
+
+    many: frozenset[int]
     reads: set[Resource] = field(default_factory=set)
     writes: set[Resource] = field(default_factory=set)
+
+    def has_many(self, row: Row) -> bool:
+        """Say whether an op works on several rows in these runs."""
+        return row.flags & abi.OUTPUT_ROWS in self.many
 
     def conflicts(self, row: Row) -> bool:
         """Say whether an op must wait for those before it."""
         return bool(row.reads & self.writes or row.writes & (self.writes | self.reads))
 
     def add(self, row: Row) -> None:
-        """Note an op."""
-        self.reads |= row.reads
-        self.writes |= row.writes
+        """Note an op, unless every thread does it for itself."""
+        if self.has_many(row) or not row.flags & abi.REPLICATED:
+            self.reads |= row.reads
+            self.writes |= row.writes
 
     def clear(self) -> None:
         """Note a wait."""
@@ -59,31 +69,33 @@ def place_waits(rows: Sequence[Row]) -> None:
 
     With one row a replicated op leaves its output to its own thread, and nobody else needs to wait for it.
     What it reads counts as read by those who use its output: a thread that is late may read rubbish, but
-    then nobody needs it.
+    then nobody needs it. All rows and the chosen ones may be several or not, each for themselves.
     """
-    always, many = _Pending(), _Pending()
+    runs = [_Pending(many) for many in _WITH_MANY]
     since = 0
     for previous, row in pairwise(rows):
-        replicated = bool(previous.flags & abi.REPLICATED)
-        many.add(previous)
-        if not replicated:
-            always.add(previous)
+        for run in runs:
+            run.add(previous)
         since += 1
         previous.wait_count = since
-        if always.conflicts(row) or (many.conflicts(row) and not _of_one_class(previous, row)):
-            previous.flags |= abi.WAIT
-            always.clear()
-            many.clear()
-            since = 0
-        elif many.conflicts(row):
-            previous.flags |= abi.WAIT_IF_MANY
-            many.clear()
+        flag = _wait(previous, [run for run in runs if run.conflicts(row)])
+        previous.flags |= flag
+        for run in runs:
+            if flag == abi.WAIT or (flag == abi.WAIT_IF_MANY and run.has_many(previous)):
+                run.clear()
+        since = 0 if flag == abi.WAIT else since
     rows[-1].flags |= abi.WAIT
     rows[-1].wait_count = since + 1
 
 
-def _of_one_class(first: Row, second: Row) -> bool:
-    return first.flags & abi.OUTPUT_ROWS == second.flags & abi.OUTPUT_ROWS
+_WITH_MANY = (frozenset[int](), frozenset({0}), frozenset({abi.OUTPUT_ROWS}), frozenset({0, abi.OUTPUT_ROWS}))
+
+
+def _wait(previous: Row, conflicting: Sequence[_Pending]) -> int:
+    """Return the flag of the wait after an op, 0 for none."""
+    if not conflicting:
+        return 0
+    return abi.WAIT_IF_MANY if all(run.has_many(previous) for run in conflicting) else abi.WAIT
 
 
 class OpTable:
