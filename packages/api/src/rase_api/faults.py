@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from rase_core.errors import (
     BackendUnavailable,
     Cancelled,
+    ConstraintFailure,
     ContextOverflow,
     EngineError,
     IntegrityMismatch,
@@ -23,6 +24,7 @@ from rase_core.errors import (
     TemplateError,
     TokenizerError,
     UnencodableText,
+    UnenforceableFormat,
 )
 
 from rase_api.errors import (
@@ -75,6 +77,8 @@ FAULTS: Mapping[type[BaseException], Fault] = {
     ContextOverflow: Fault(400, REQUEST, "context_length_exceeded"),
     TemplateError: Fault(400, REQUEST, "chat_template_error"),
     UnencodableText: Fault(400, REQUEST, "invalid_value"),
+    UnenforceableFormat: Fault(400, REQUEST, "unenforceable_format"),
+    ConstraintFailure: Fault(400, REQUEST, "unenforceable_format"),
     InvalidConversation: Fault(400, REQUEST, "invalid_value"),
     InvalidApiKey: Fault(401, REQUEST, "invalid_api_key", {"WWW-Authenticate": "Bearer"}),
     InvalidModelId: Fault(404, REQUEST, "model_not_found"),
@@ -120,6 +124,8 @@ def param_of(error: BaseException, names: Names = NO_NAMES) -> str | None:
             return names.get(error.parameter, error.parameter)
         case InvalidConversation(index=int(index)):
             return f"{names.get('prompt', 'prompt')}[{index}]"
+        case UnenforceableFormat() | ConstraintFailure():
+            return names.get("response_format", "response_format")
         case ContextOverflow() | InvalidConversation() | TemplateError() | UnencodableText():
             return names.get("prompt", "prompt")
         case ModelNotFound() | InvalidModelId():

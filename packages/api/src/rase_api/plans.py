@@ -7,6 +7,7 @@ from typing import Protocol
 
 from rase_core.generation import Generation
 from rase_core.sampling import GenerationConfig
+from rase_models.constraints import ResponseFormat
 
 from rase_api.errors import InvalidValue
 from rase_api.schemas.prompts import Prompt
@@ -34,6 +35,7 @@ class Conversation:
     words: Sequence[str] = ()
     is_continued: bool = False
     is_counted: bool = False
+    response_format: ResponseFormat | None = None
 
     def choices(self, engine: ServingEngine, model_id: str, config: GenerationConfig) -> Iterator[Choice]:
         """Yield the generations."""
@@ -50,6 +52,7 @@ class Conversation:
                     cancelled=cancelled,
                     choice=choice,
                     continue_final_message=self.is_continued,
+                    response_format=self.response_format,
                 )
 
             yield Choice(index, run, tokens)
@@ -69,6 +72,7 @@ class Completions:
     prompts: Sequence[Prompt]
     n: int = 1
     words: Sequence[str] = ()
+    response_format: ResponseFormat | None = None
 
     def choices(self, engine: ServingEngine, model_id: str, config: GenerationConfig) -> Iterator[Choice]:
         """Yield the generations, prompt by prompt."""
@@ -79,7 +83,13 @@ class Completions:
                 on_text: OnText, cancelled: IsCancelled, prompt: Prompt = prompt, choice: int = choice
             ) -> Generation:
                 return engine.generate(
-                    model_id, prompt, config, on_text=on_text, cancelled=cancelled, choice=choice
+                    model_id,
+                    prompt,
+                    config,
+                    on_text=on_text,
+                    cancelled=cancelled,
+                    choice=choice,
+                    response_format=self.response_format,
                 )
 
             yield Choice(index, run)

@@ -6,6 +6,7 @@ from typing import Protocol
 from rase_core.generation import Generation
 from rase_core.manifest import ModelManifest
 from rase_core.sampling import GenerationConfig
+from rase_models.constraints import ResponseFormat
 
 OnText = Callable[[str], bool | None]
 IsCancelled = Callable[[], bool]
@@ -111,6 +112,7 @@ class ServingEngine(Protocol):
         on_text: OnText,
         cancelled: IsCancelled | None = None,
         choice: int = 0,
+        response_format: ResponseFormat | None = None,
     ) -> Generation:
         """Continue a text, telling each piece; ends when a telling is answered with False, or `cancelled`."""
 
@@ -124,5 +126,6 @@ class ServingEngine(Protocol):
         cancelled: IsCancelled | None = None,
         choice: int = 0,
         continue_final_message: bool = False,
+        response_format: ResponseFormat | None = None,
     ) -> Generation:
         """Answer a conversation, telling each piece; ends early as `generate` does."""

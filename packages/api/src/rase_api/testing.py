@@ -13,6 +13,7 @@ from rase_core.manifest import ModelManifest, WeightsFile
 from rase_core.sampling import GenerationConfig
 from rase_core.testing import ScriptedDecoder, ScriptedDetokenizer
 from rase_models.chat import ChatTemplate
+from rase_models.constraints import ResponseFormat
 from starlette.types import ASGIApp
 
 from rase_api.server import Server, listen, url_of
@@ -26,8 +27,9 @@ DETOKENIZER = ScriptedDetokenizer({value: bytes([value]) for value in range(BYTE
 class ScriptedEngine:
     """A ServingEngine whose models, with one token per byte, all give the same answer.
 
-    `before_token` is called in the worker thread before each decoded token; `requests` and `decoder.calls`
-    tell what was asked for and what was computed. Requests run one at a time, as on one model.
+    `before_token` is called in the worker thread before each decoded token; `requests`, `formats` (which are
+    not followed) and `decoder.calls` tell what was asked for and what was computed. Requests run one
+    at a time, as on one model.
     """
 
     device = "scripted"
@@ -46,6 +48,7 @@ class ScriptedEngine:
         self._manifests = {model_id: replace(demo, id=model_id) for model_id in sorted(models)}
         self._lock = threading.Lock()
         self.decoder = _Decoder([*answer.encode(), END], context_length, before_token)
+        self.formats: list[ResponseFormat | None] = []
         self.requests: list[tuple[object, GenerationConfig, int]] = []
         self._loaded: dict[str, ScriptedModel] = {}
 
@@ -107,10 +110,12 @@ class ScriptedEngine:
         on_text: OnText,
         cancelled: IsCancelled | None = None,
         choice: int = 0,
+        response_format: ResponseFormat | None = None,
     ) -> Generation:
         """Give the answer."""
         config = config or self.default_config(model_id)
         self.requests.append((prompt, config, choice))
+        self.formats.append(response_format)
         tokens = self.load(model_id).tokenizer.encode(prompt) if isinstance(prompt, str) else prompt
 
         def tell(event: TokenEvent) -> bool | None:
@@ -131,10 +136,19 @@ class ScriptedEngine:
         cancelled: IsCancelled | None = None,
         choice: int = 0,
         continue_final_message: bool = False,
+        response_format: ResponseFormat | None = None,
     ) -> Generation:
         """Give the answer to the messages written one per line."""
         prompt = self.render(model_id, messages)
-        return self.generate(model_id, prompt, config, on_text=on_text, cancelled=cancelled, choice=choice)
+        return self.generate(
+            model_id,
+            prompt,
+            config,
+            on_text=on_text,
+            cancelled=cancelled,
+            choice=choice,
+            response_format=response_format,
+        )
 
 
 class ByteWords:

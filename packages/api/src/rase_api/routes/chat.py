@@ -37,4 +37,10 @@ def chat_routes(state: ServerState) -> APIRouter:
 
 
 def _conversation(body: ChatRequest) -> Conversation:
-    return Conversation(body.turns(), body.choices, body.words(), bool(body.continue_final_message))
+    return Conversation(
+        body.turns(),
+        body.choices,
+        body.words(),
+        bool(body.continue_final_message),
+        response_format=body.format(),
+    )

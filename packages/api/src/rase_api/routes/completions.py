@@ -23,7 +23,7 @@ def completions_routes(state: ServerState) -> APIRouter:
             state,
             body,
             body.model,
-            Completions(body.prompts(), body.choices, body.words()),
+            Completions(body.prompts(), body.choices, body.words(), body.format()),
             lambda model: OpenAIWriter(body, CompletionShape(), model),
         )
 

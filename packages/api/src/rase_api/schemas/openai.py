@@ -6,9 +6,11 @@ from typing import Annotated, ClassVar, Literal
 from pydantic import Field
 
 from rase_api.errors import InvalidValue, UnsupportedParameter
+from rase_api.faults import Names
 from rase_api.fields import Ignored, No, NoList, NoText, Nothing, Strict, only
 from rase_api.schemas.content import TextPart, as_parts, joined
 from rase_api.schemas.prompts import Prompt, Prompts, prompts_of
+from rase_api.schemas.response_format import FormattedRequest
 from rase_api.schemas.sampling import SAMPLING, SamplingRequest
 
 MOST_CHOICES = 128
@@ -21,7 +23,7 @@ class StreamOptions(Strict):
     include_obfuscation: No = None
 
 
-class OpenAIRequest(SamplingRequest):
+class OpenAIRequest(SamplingRequest, FormattedRequest):
     """What chat and completions share."""
 
     sampling: ClassVar[Mapping[str, str]] = {
@@ -41,12 +43,18 @@ class OpenAIRequest(SamplingRequest):
         return 1 if self.n is None else self.n
 
     @property
+    def names(self) -> Names:
+        """Field of GenerationConfig -> the name by which this request gave it."""
+        return {**super().names, "response_format": self.format_name}
+
+    @property
     def has_usage_chunk(self) -> bool:
         """Whether a stream ends with a chunk that counts tokens."""
         return self.stream_options is not None and bool(self.stream_options.include_usage)
 
     def refuse_contradictions(self) -> None:
-        """Refuse options of a stream that is none."""
+        """Refuse options of a stream that is none, and two formats."""
+        self.format()
         if self.stream_options is not None and not self.stream:
             raise InvalidValue("'stream_options' is only allowed when 'stream' is true.", "stream_options")
         super().refuse_contradictions()
@@ -99,7 +107,6 @@ class ChatRequest(OpenAIRequest):
 
     logprobs: No = None
     top_logprobs: Annotated[object, only(0)] = None
-    response_format: Annotated[object, only({"type": "text"})] = None
     tools: NoList = None
     tool_choice: Annotated[object, only("none", "auto")] = None
     parallel_tool_calls: bool | None = None

@@ -1,0 +1,148 @@
+"""Answers held to a format over HTTP: what can be asked for, what is refused, and a real model."""
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import httpx
+import openai
+import pytest
+from pydantic import BaseModel
+from rase_api.app import create_app
+from rase_api.testing import ScriptedEngine, served
+from rase_models import Engine
+from rase_models.constraints import ResponseFormat
+
+CHAT = {"model": "demo", "messages": [{"role": "user", "content": "Hi"}]}
+COMPLETION = {"model": "demo", "prompt": "Hi"}
+SCHEMA = {"type": "object", "properties": {"a": {"type": "integer"}}, "required": ["a"]}
+NAMED = {"name": "thing", "schema": SCHEMA, "strict": True}
+URLS = (("/v1/chat/completions", CHAT), ("/v1/completions", COMPLETION))
+
+
+@pytest.mark.parametrize(("url", "body"), URLS)
+@pytest.mark.parametrize(
+    ("fields", "form"),
+    [
+        ({}, None),
+        ({"response_format": None}, None),
+        ({"response_format": {"type": "text"}}, None),
+        ({"response_format": {"type": "json_object"}}, ResponseFormat.json_object()),
+        (
+            {"response_format": {"type": "json_object", "schema": SCHEMA}},
+            ResponseFormat.json_schema(SCHEMA),
+        ),
+        (
+            {"response_format": {"type": "json_schema", "json_schema": NAMED}},
+            ResponseFormat.json_schema(SCHEMA),
+        ),
+        (
+            {"response_format": {"type": "json_schema", "json_schema": {"name": "any"}}},
+            ResponseFormat.json_object(),
+        ),
+        ({"grammar": 'root ::= "a"'}, ResponseFormat.grammar('root ::= "a"')),
+        ({"regex": "a+"}, ResponseFormat.regex("a+")),
+        ({"choice": ["a", "b"]}, ResponseFormat.choice(["a", "b"])),
+    ],
+)
+def test_every_way_to_ask_for_a_format_reaches_the_engine(
+    client: httpx.Client,
+    engine: ScriptedEngine,
+    url: str,
+    body: dict[str, object],
+    fields: dict[str, object],
+    form: ResponseFormat | None,
+) -> None:
+    assert client.post(url, json=body | fields).status_code == 200
+    assert engine.formats[-1] == form
+
+
+@pytest.mark.parametrize(("url", "body"), URLS)
+@pytest.mark.parametrize(
+    ("fields", "param"),
+    [
+        ({"response_format": {"type": "xml"}}, "response_format.type"),
+        ({"response_format": {"type": "json_schema"}}, "response_format.json_schema"),
+        ({"response_format": {"type": "json_schema", "json_schema": {}}}, "response_format.json_schema.name"),
+        ({"response_format": {"type": "text", "more": 1}}, "response_format.more"),
+        ({"response_format": {"type": "text", "schema": SCHEMA}}, "response_format.schema"),
+        ({"response_format": {"type": "json_object", "json_schema": NAMED}}, "response_format.json_schema"),
+        ({"response_format": "json"}, "response_format"),
+        ({"choice": []}, "choice"),
+        ({"choice": [1]}, "choice[0]"),
+        ({"regex": 1}, "regex"),
+        ({"regex": "a", "grammar": 'root ::= "a"'}, "regex"),
+        ({"regex": "a", "response_format": {"type": "json_object"}}, "regex"),
+    ],
+)
+def test_what_makes_no_sense_is_refused_by_name(
+    client: httpx.Client, url: str, body: dict[str, object], fields: dict[str, object], param: str
+) -> None:
+    answer = client.post(url, json=body | fields)
+    assert answer.status_code == 400
+    assert answer.json()["error"]["param"] == param
+
+
+@pytest.fixture(scope="module")
+def real_url(tmp_path_factory: pytest.TempPathFactory, smollm2_path: Path) -> Iterator[str]:
+    pytest.importorskip("numba", reason="needs rase-models[cpu]")
+    with Engine(tmp_path_factory.mktemp("store"), "cpu", threads=2) as engine:
+        engine.import_model(smollm2_path, "demo")
+        with served(create_app(engine)) as url:
+            yield url
+
+
+class Person(BaseModel):
+    name: str
+    is_tall: bool
+
+
+def test_the_official_client_parses_into_a_class(real_url: str) -> None:
+    client = openai.OpenAI(base_url=f"{real_url}/v1", api_key="none", max_retries=0)
+    answer = client.chat.completions.parse(
+        model="demo",
+        messages=[{"role": "user", "content": "Name a person."}],
+        response_format=Person,
+        max_tokens=200,
+        temperature=0,
+    )
+    assert isinstance(answer.choices[0].message.parsed, Person)
+
+
+def test_streams_keep_to_formats_too(real_url: str) -> None:
+    client = openai.OpenAI(base_url=f"{real_url}/v1", api_key="none", max_retries=0)
+    stream = client.completions.create(
+        model="demo", prompt="A colour:", stream=True, extra_body={"choice": ["red", "green"]}
+    )
+    assert "".join(chunk.choices[0].text for chunk in stream) in ("red", "green")
+
+
+@pytest.mark.parametrize("stream", [False, True])
+@pytest.mark.parametrize(
+    ("fields", "param", "word"),
+    [
+        ({"regex": "("}, "regex", "unclosed"),
+        ({"grammar": "root ::= nowhere"}, "grammar", "nowhere"),
+        ({"response_format": {"type": "json_object", "schema": {"not": {}}}}, "response_format", "not"),
+        (
+            {
+                "response_format": {
+                    "type": "json_schema",
+                    "json_schema": {"name": "x", "schema": {"uniqueItems": True}},
+                }
+            },
+            "response_format",
+            "uniqueItems",
+        ),
+    ],
+)
+def test_what_cannot_be_enforced_is_refused_with_the_keyword(
+    real_url: str, fields: dict[str, object], param: str, word: str, stream: bool
+) -> None:
+    answer = httpx.post(
+        f"{real_url}/v1/chat/completions", json=CHAT | fields | {"stream": stream}, timeout=60
+    )
+    assert answer.status_code == 400
+    error = json.loads(answer.text)["error"]
+    assert (error["code"], error["param"]) == ("unenforceable_format", param)
+    assert word in error["message"]
