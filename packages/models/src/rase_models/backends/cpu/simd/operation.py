@@ -15,6 +15,8 @@ from rase_models.backends.cpu.instruction_set import instruction_set
 
 OPTIONS: dict[str, Any] = {"nogil": True, "error_model": "numpy", "boundscheck": False, "fastmath": False}
 """The options of every compiled function: no bounds checks, no exceptions, floats exactly as written."""
+_CALLED_FROM_COMPILED_CODE: dict[str, Any] = {"no_cpython_wrapper": True, "no_cfunc_wrapper": True}
+"""Without entries for other callers a function compiles a third faster; Python must not call it."""
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -82,4 +84,4 @@ def _positional(count: int) -> inspect.Signature:
 
 def compiled(function: F) -> F:
     """Decorate a function of numbers, addresses and vectors that compiled code calls."""
-    return cast(F, njit(**OPTIONS)(function))
+    return cast(F, njit(**OPTIONS, **_CALLED_FROM_COMPILED_CODE)(function))
