@@ -49,10 +49,6 @@ class SmallRuns:
         self.row_counts: list[int] = []
         self.fail_after: int | None = None
 
-    @property
-    def block_nbytes(self) -> int:
-        return self.runner.block_nbytes
-
     def reserve(self, blocks: int) -> None:
         self.runner.reserve(blocks)
 
@@ -181,7 +177,7 @@ def test_single_and_batched_sequences_do_not_disturb_each_other(decoder: Program
 SIZES = st.integers(1, 70)
 
 
-@settings(max_examples=12, suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture])
+@settings(max_examples=6, suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture])
 @given(data=st.data())
 def test_sequences_that_fork_and_go_back_give_the_logits_of_their_tokens(
     decoder: ProgramDecoder, whole: ProgramDecoder, data: st.DataObject

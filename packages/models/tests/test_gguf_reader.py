@@ -1,6 +1,7 @@
 """The header of one file: what is read, and what is refused by name."""
 
 import struct
+import time
 import tracemalloc
 from collections.abc import Callable
 from pathlib import Path
@@ -208,3 +209,21 @@ def test_a_count_in_a_sparse_file_does_not_fill_the_memory(tmp_path: Path) -> No
         assert tracemalloc.get_traced_memory()[1] < 20 << 20
     finally:
         tracemalloc.stop()
+
+
+def test_a_vocabulary_of_262144_tokens_is_read_soon(write: Write) -> None:
+    count = 1 << 18
+    parts = [
+        entry(
+            "tokenizer.ggml.tokens", 9, array(8, count, b"".join(text(f"token {i}") for i in range(count)))
+        ),
+        entry("tokenizer.ggml.scores", 9, array(6, count, bytes(4 * count))),
+        entry("tokenizer.ggml.token_type", 9, array(5, count, bytes(4 * count))),
+    ]
+    path = write(header(*parts, entries=3))
+    seconds = []
+    for _ in range(3):
+        start = time.thread_time()
+        assert len(open_gguf(path).strings("tokenizer.ggml.tokens")) == count
+        seconds.append(time.thread_time() - start)
+    assert min(seconds) < 0.3
