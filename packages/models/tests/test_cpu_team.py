@@ -1,5 +1,6 @@
 """Threads that run op tables."""
 
+import contextlib
 import gc
 import os
 import sys
@@ -8,6 +9,7 @@ import time
 
 import pytest
 from rase_core.errors import BackendFailure
+from rase_models.backends.cpu import abi
 from rase_models.backends.cpu.arena import Arena
 from rase_models.backends.cpu.kernel_key import KernelKey
 from rase_models.backends.cpu.kernel_library import kernel_library
@@ -45,11 +47,50 @@ def test_workers_end_when_the_team_is_closed(team: Team) -> None:
     team.close()
 
 
-def test_a_closed_team_does_not_run(team: Team) -> None:
+def test_a_closed_team_neither_runs_nor_waits(team: Team) -> None:
     team.load_program(empty_table())
     team.close()
-    with pytest.raises(BackendFailure, match="closed"):
+    for use in (team.run, team.settle):
+        with pytest.raises(BackendFailure, match="closed"):
+            use()
+
+
+@pytest.mark.parametrize("limit", [0, 2])
+def test_a_thread_that_cannot_start_is_a_named_error(limit: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    start = threading.Thread.start
+
+    def scarce(thread: threading.Thread) -> None:
+        if len(workers()) == limit:
+            raise RuntimeError("can't start new thread")
+        start(thread)
+
+    kernel_library().require(TEAM_KERNELS)
+    monkeypatch.setattr(threading.Thread, "start", scarce)
+    with pytest.raises(BackendFailure, match=f"thread {limit + 2} of 5: can't start new thread") as caught:
+        Team(kernel_library(), 5)
+    assert caught.value.advice == "use fewer threads"
+    assert workers() == []
+
+
+def test_workers_that_sleep_in_python_wake_for_every_run() -> None:
+    team = Team(kernel_library(), 3, futex=0)
+    table = empty_table()
+    team.load_program(table)
+    for pause in (0, 0.002, 0.01, 0.05, 0):
         team.run()
+        team.settle()
+        time.sleep(pause)
+    deadline = time.monotonic() + 10
+    while team.words[abi.SLEEPERS // abi.WORD] < 2 and time.monotonic() < deadline:
+        time.sleep(0.001)
+    before = time.process_time()
+    time.sleep(0.2)
+    assert time.process_time() - before < 0.1
+    team.run()
+    assert team.words[abi.SLEEPERS_SEEN // abi.WORD] == 2
+    team.settle()
+    team.close()
+    assert workers() == []
 
 
 def test_workers_end_when_the_team_is_dropped() -> None:
@@ -93,11 +134,12 @@ def test_a_forked_child_is_told_to_load_again(team: Team) -> None:
     team.load_program(table)
     child = os.fork()
     if child == 0:
-        try:
-            team.run()
-        except BackendFailure as error:
-            os._exit(7 if "fork" in str(error) else 8)
-        os._exit(9)
+        team._slots[1, abi.SLOT_DONE // abi.WORD] -= 1  # as if a worker had been inside a run
+        for use in (team.run, team.settle):
+            with contextlib.suppress(BackendFailure):
+                use()
+                os._exit(9)
+        os._exit(7)
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 7
     team.run()
 

@@ -166,7 +166,15 @@ PRIVATE_STRIDE = 280
 PARTIALS = 288
 """Address of the results of attention over single spans, where it is split by spans."""
 PROFILE = 296
-"""Address of two counters an op (ns of work, ns of waiting of thread 0), or 0."""
+"""Address of two counters an op (work and waiting of thread 0, in the units of `cycle_counter`), or 0."""
+SLEEPERS_SEEN = 304
+"""How many workers slept when the run started."""
+
+# What the kernel of runs does.
+WHOLE_RUN = 0
+START_OF_RUN = 1
+"""Start a run and say who sleeps: where kernels cannot wake them, Python does before the rest."""
+REST_OF_RUN = 2
 
 # A thread's slot.
 SLOT_BYTES = 64

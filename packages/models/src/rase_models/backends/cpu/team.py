@@ -16,14 +16,32 @@ from rase_core.errors import BackendFailure
 
 from rase_models.backends.cpu import abi
 from rase_models.backends.cpu.arena import Region
+from rase_models.backends.cpu.futex import futex_number
 from rase_models.backends.cpu.kernel_key import KernelKey
 from rase_models.backends.cpu.kernel_library import KernelLibrary
+from rase_models.backends.cpu.machine_code import Entry
 from rase_models.backends.cpu.op_table import OpTable
 
-RUN = KernelKey("run")
-WORKER = KernelKey("worker")
 PAUSES = KernelKey("pauses")
-TEAM_KERNELS = (RUN, WORKER, PAUSES)
+
+
+def run_kernel(futex: int) -> KernelKey:
+    """Return the kernel that starts runs, for the number of the futex system call."""
+    return KernelKey("run", (futex,))
+
+
+def worker_kernel(futex: int) -> KernelKey:
+    """Return the kernel of a worker, for the number of the futex system call."""
+    return KernelKey("worker", (futex,))
+
+
+def team_kernels(futex: int) -> tuple[KernelKey, ...]:
+    """Return the kernels that a team needs."""
+    return (run_kernel(futex), worker_kernel(futex), PAUSES)
+
+
+TEAM_KERNELS = team_kernels(futex_number())
+
 
 _IDLE_SECONDS = 5e-4
 """How long an idle worker spins before it sleeps: a wake-up costs tens of microseconds."""
@@ -35,11 +53,17 @@ _QUICK_POLLS = 200
 
 @dataclass(slots=True)
 class _Crew:
-    """What the workers share with the team: it must outlive them, and must not hold the team itself."""
+    """What the workers share with the team: it must outlive them, and must not hold the team itself.
+
+    Attributes:
+        run, work: kernels of the library.
+        alarms: wake the workers that sleep in Python, none where kernels can sleep.
+    """
 
     library: KernelLibrary
+    run: Entry
+    work: Entry
     memory: Region
-    words: NDArray[np.int64]
     stopping: threading.Event = field(default_factory=threading.Event)
     held: dict[str, object] = field(default_factory=dict)
     alarms: list[threading.Event] = field(default_factory=list)
@@ -49,25 +73,35 @@ class _Crew:
 class Team:
     """Threads that run op tables together. Not thread-safe: one run at a time.
 
+    BackendFailure when the system does not let it have so many. `futex` is for tests.
+
     Attributes:
         threads: how many, the caller's included.
         words: the context, int64, indexed by `abi` offsets / 8.
     """
 
-    def __init__(self, library: KernelLibrary, threads: int, words: int = abi.CONTEXT_BYTES) -> None:
-        library.require(TEAM_KERNELS)
+    def __init__(
+        self,
+        library: KernelLibrary,
+        threads: int,
+        words: int = abi.CONTEXT_BYTES,
+        *,
+        futex: int | None = None,
+    ) -> None:
+        futex = futex_number() if futex is None else futex
+        library.require(team_kernels(futex))
         self.threads = threads
         memory = Region(words + threads * abi.SLOT_BYTES)
         self.words: NDArray[np.int64] = memory.bytes[:words].view(np.int64)
         self._context = memory.address
-        self._run = library.entry(RUN)
-        self._crew = _Crew(library, memory, self.words)
+        run, work = library.entry(run_kernel(futex)), library.entry(worker_kernel(futex))
+        self._crew = _Crew(library, run, work, memory)
         self._process = os.getpid()
         self._slots = memory.bytes[words:].view(np.int64).reshape(threads, -1)
         self.set(abi.SLOTS, memory.address + words)
         self._set_patience(library)
         self._stop = weakref.finalize(self, _stop, self._crew)
-        self._start_workers()
+        self._start_workers(sleep_in_python=futex == 0)
 
     def _set_patience(self, library: KernelLibrary) -> None:
         start = time.perf_counter()
@@ -76,16 +110,23 @@ class Team:
         self.set(abi.SPINS, int(_IDLE_SECONDS / seconds))
         self.set(abi.PATIENCE, int(_PATIENCE_SECONDS / seconds))
 
-    def _start_workers(self) -> None:
+    def _start_workers(self, sleep_in_python: bool) -> None:
+        crew = self._crew
         for number in range(1, self.threads):
             alarm = threading.Event()
             worker = threading.Thread(
-                target=_work, args=(self._crew, number, alarm), name=f"rase-cpu-{number}", daemon=True
+                target=_work, args=(crew, number, alarm), name=f"rase-cpu-{number}", daemon=True
             )
-            self._crew.alarms.append(alarm)
-            self._crew.threads.append(worker)
-            worker.start()
-        self._clocks = [clock for thread in self._crew.threads if (clock := _clock_of(thread)) is not None]
+            try:
+                worker.start()
+            except RuntimeError as error:  # the system's limit
+                self.close()
+                what = f"cannot start thread {number + 1} of {self.threads}: {error}"
+                raise BackendFailure(what, "use fewer threads") from error
+            crew.threads.append(worker)
+            if sleep_in_python:
+                crew.alarms.append(alarm)
+        self._clocks = [clock for thread in crew.threads if (clock := _clock_of(thread)) is not None]
 
     def set(self, offset: int, value: int) -> None:
         """Set a word of the context. Safe between runs for words that only claimed work reads."""
@@ -121,10 +162,17 @@ class Team:
         """
         self.require_usable()
         self.set(abi.ACTIVE, threads or self.threads)
-        if self.words[abi.SLEEPERS // abi.WORD]:
-            for alarm in self._crew.alarms:
-                alarm.set()
-        self._run(0, self.threads, 0, self._context)
+        if not self._crew.alarms:
+            self._crew.run(0, self.threads, abi.WHOLE_RUN, self._context)
+            return
+        self._crew.run(0, self.threads, abi.START_OF_RUN, self._context)
+        if self.words[abi.SLEEPERS_SEEN // abi.WORD]:
+            self._sound_alarms()
+        self._crew.run(0, self.threads, abi.REST_OF_RUN, self._context)
+
+    def _sound_alarms(self) -> None:
+        for alarm in self._crew.alarms:
+            alarm.set()
 
     def processor_seconds(self, threads: int) -> float | None:
         """Return the processor time that the caller and the first workers of so many have had so far.
@@ -136,13 +184,16 @@ class Team:
         return time.thread_time() + sum(map(time.clock_gettime, self._clocks[: threads - 1]))
 
     def settle(self) -> None:
-        """Wait until no worker is inside a run, so that memory that a run uses may change place or go."""
+        """Wait until no worker is inside a run, so that memory that a run uses may change place or go.
+
+        BackendFailure as `require_usable` says.
+        """
+        self.require_usable()
         step = int(self.words[abi.STEP // abi.WORD])
-        done = self._slots[:, abi.SLOT_DONE // abi.WORD]
+        done = self._slots[1:, abi.SLOT_DONE // abi.WORD]
         polls = 0
-        while self.threads > 1 and (done[1:] != step).any():
-            for alarm in self._crew.alarms:
-                alarm.set()
+        while (done != step).any():
+            self._sound_alarms()
             time.sleep(0 if polls < _QUICK_POLLS else 1e-4)
             polls += 1
 
@@ -160,10 +211,9 @@ def _clock_of(thread: threading.Thread) -> int | None:
 
 def _work(crew: _Crew, number: int, alarm: threading.Event) -> None:
     """Live as a worker: run, and sleep here where compiled code cannot."""
-    entry = crew.library.entry(WORKER)
     slept = 0
     while not crew.stopping.is_set():
-        entry(number, 0, slept, crew.memory.address)
+        crew.work(number, 0, slept, crew.memory.address)
         if crew.stopping.is_set():
             return
         alarm.wait()
@@ -173,7 +223,7 @@ def _work(crew: _Crew, number: int, alarm: threading.Event) -> None:
 
 def _stop(crew: _Crew) -> None:
     crew.stopping.set()
-    crew.library.entry(RUN)(-1, 0, 0, crew.memory.address)
+    crew.run(-1, 0, abi.WHOLE_RUN, crew.memory.address)
     for alarm in crew.alarms:
         alarm.set()
     for thread in crew.threads:

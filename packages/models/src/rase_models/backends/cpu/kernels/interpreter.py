@@ -1,7 +1,7 @@
 """The interpreter that all threads run over an op table, and the loop of waiting workers."""
 
-import platform
 import sys
+from functools import cache
 from typing import Any
 
 from rase_models.backends.cpu.abi import (
@@ -13,12 +13,15 @@ from rase_models.backends.cpu.abi import (
     PROFILE,
     PROGRAM,
     PROGRAM_END,
+    REST_OF_RUN,
     SLEEPERS,
+    SLEEPERS_SEEN,
     SLOT_BYTES,
     SLOT_DONE,
     SLOT_STEP,
     SLOTS,
     SPINS,
+    START_OF_RUN,
     STEP,
     WAIT,
     WAIT_COUNT,
@@ -43,26 +46,20 @@ from rase_models.backends.cpu.simd import (
     void,
 )
 
-FUTEX_NUMBERS = {"x86_64": 202, "aarch64": 98}
-"""The number of the futex system call of Linux by machine."""
 _FUTEX_WAIT_PRIVATE, _FUTEX_WAKE_PRIVATE = 128, 129
 _EVERYONE = 0x7FFFFFFF
 
 
-def _futex_number() -> int:
-    return FUTEX_NUMBERS.get(platform.machine(), 0) if sys.platform == "linux" else 0
+@cache
+def _futex_call(number: int) -> Any:
+    """Return the operation that sleeps while the low half of a word is `value`, or wakes: see futex(2)."""
 
+    @operation(void, i64, i64, i64)
+    def futex(code: Code, address: Value, action: Value, value: Value) -> None:
+        zero = constant(I64, 0)
+        code.call("syscall", I64, [constant(I64, number), address, action, value, zero, zero, zero])
 
-def sleeps_in_python() -> bool:
-    """Say whether an idle worker returns to Python to sleep: kernels know no way on this system."""
-    return _futex_number() == 0
-
-
-@operation(void, i64, i64, i64)
-def _futex(code: Code, address: Value, action: Value, value: Value) -> None:
-    """Sleep while the low half of the word at an address is `value`, or wake who does. See futex(2)."""
-    zero = constant(I64, 0)
-    code.call("syscall", I64, [constant(I64, _futex_number()), address, action, value, zero, zero, zero])
+    return futex
 
 
 @operation(void)
@@ -139,21 +136,26 @@ def _take_part(thread: int, step: int, context: int) -> None:
     atomic_store(slot + SLOT_DONE, step)
 
 
-def run() -> Any:
+def run(futex: int) -> Any:
     """Build the kernel that starts a run, takes part as thread 0 and returns when the run is over.
 
-    Called for a negative thread it ends the workers instead.
+    `op` may ask for one of these alone (`abi.WHOLE_RUN`). Called for a negative thread it ends the workers
+    instead. `futex` is the number of the system call, 0 where kernels cannot sleep.
     """
-    sleeps_here = not sleeps_in_python()
+    sleeps_here, call_futex = futex != 0, _futex_call(futex)
 
     def kernel(thread: int, threads: int, op: int, context: int) -> None:
         if thread < 0:
             atomic_store(context + STEP, -1)
-        step = atomic_add(context + STEP, 1 if thread >= 0 else 0) + 1
-        if sleeps_here and atomic_load(context + SLEEPERS) > 0:
-            _futex(context + STEP, _FUTEX_WAKE_PRIVATE, _EVERYONE)
-        if thread >= 0:
-            _take_part(0, step, context)
+        if op != REST_OF_RUN:
+            atomic_add(context + STEP, 1 if thread >= 0 else 0)
+            # after the step: whoever goes to sleep counts itself before it looks at the step again
+            sleepers = atomic_load(context + SLEEPERS)
+            store_i64(context + SLEEPERS_SEEN, sleepers)
+            if sleeps_here and sleepers > 0:
+                call_futex(context + STEP, _FUTEX_WAKE_PRIVATE, _EVERYONE)
+        if thread >= 0 and op != START_OF_RUN:
+            _take_part(0, atomic_load(context + STEP), context)
 
     return kernel
 
@@ -168,13 +170,13 @@ def pauses() -> Any:
     return kernel
 
 
-def worker() -> Any:
+def worker(futex: int) -> Any:
     """Build the kernel of a worker: take part in every run until the step is negative.
 
-    Where the kernels cannot sleep, it counts itself as a sleeper and returns when it has spun long enough;
-    `op` is 1 when it is called again after that.
+    `futex` is the number of the system call, 0 where kernels cannot sleep: there it counts itself as a
+    sleeper and returns when it has spun long enough; `op` is 1 when it is called again after that.
     """
-    sleeps_here = not sleeps_in_python()
+    sleeps_here, call_futex = futex != 0, _futex_call(futex)
 
     def kernel(thread: int, threads: int, op: int, context: int) -> None:
         if op == 1:
@@ -194,7 +196,7 @@ def worker() -> Any:
                 pause()
             elif sleeps_here:
                 atomic_add(context + SLEEPERS, 1)
-                _futex(context + STEP, _FUTEX_WAIT_PRIVATE, step)
+                call_futex(context + STEP, _FUTEX_WAIT_PRIVATE, step)
                 atomic_add(context + SLEEPERS, -1)
                 pauses = 0
             else:

@@ -12,14 +12,14 @@ _ARM_YIELD = 1
 
 @operation(i64, i64, i64)
 def atomic_add(code: Code, address: Value, value: Value) -> Value:
-    """Add to the int64 at an address; returns what it was. Acquires and releases."""
-    return code.builder.atomic_rmw("add", code.pointer(address, I64), value, "acq_rel")
+    """Add to the int64 at an address; returns what it was. In one order with all these and `atomic_load`."""
+    return code.builder.atomic_rmw("add", code.pointer(address, I64), value, "seq_cst")
 
 
 @operation(i64, i64)
 def atomic_load(code: Code, address: Value) -> Value:
-    """Load an int64, acquiring what its writer released."""
-    return code.builder.load_atomic(code.pointer(address, I64), "acquire", 8, typ=I64)
+    """Load an int64, acquiring what its writer released. In one order with these and `atomic_add`."""
+    return code.builder.load_atomic(code.pointer(address, I64), "seq_cst", 8, typ=I64)
 
 
 @operation(void, i64, i64)
@@ -47,7 +47,7 @@ def pause(code: Code) -> None:
 
 @operation(i64)
 def cycle_counter(code: Code) -> Value:
-    """Read a counter that advances at a steady rate; its unit differs between machines."""
+    """Read a counter that advances at a steady rate; its unit differs between machines, some have none (0)."""
     if code.instruction_set.architecture is Architecture.X86:
         return code.call("llvm.readcyclecounter", I64, [])
     if code.instruction_set.architecture is Architecture.ARM:
