@@ -78,3 +78,18 @@ def test_the_system_tells_age_and_memory() -> None:
     assert 0 <= first <= process_age() < 100_000
     memory = peak_memory_mb()
     assert memory is None or memory > 10
+
+
+def test_a_profile_tells_where_the_time_went(rase_process: Run, smollm2_path: Path) -> None:
+    done = rase_process("bench", str(smollm2_path), *SMALL, "--profile")
+    assert done.returncode == 0, done.stderr
+    times = {line.split("\t")[0].strip(): line.split("\t") for line in done.stdout.splitlines()}
+    assert times["prefill"][2] == times["decode"][2] == "100.0 %"
+    assert float(times["matrices"][1]) > 0
+    assert times["matrices"][3].endswith("GB/s")
+
+
+def test_a_profile_counts_the_timed_rounds_alone(rase_process: Run, smollm2_path: Path) -> None:
+    done = rase_process("bench", str(smollm2_path), *SMALL, "--profile", "--json")
+    counts = json.loads(done.stdout)["profile"]
+    assert (counts["prefill_tokens"], counts["decode_steps"]) == (8, 4)

@@ -14,6 +14,8 @@ def test_all_weights_but_the_embedding_are_read(tiny_path: Path) -> None:
     weights = 2 * block + WIDTH + WIDTH * len(VOCABULARY)
     work = step_work(open_gguf(tiny_path))
     assert work.multiply_adds == weights
+    last_keys_and_values = WIDTH + WIDTH * WIDTH + 2 * WIDTH * kv_width
+    assert work.prompt_multiply_adds == block + last_keys_and_values
     assert work.weight_nbytes == 4 * weights
 
 

@@ -55,7 +55,9 @@ class Speeds:
 
 
 def measure(load: "Callable[[], ProgramDecoder]", work: Workload) -> Speeds:
-    """Load a model, run a round to warm up and time `work.repeats` more."""
+    """Load a model, run a round to warm up and time `work.repeats` more, which alone stay counted."""
+    from rase_models.backends.run_counters import RUN_COUNTERS
+
     started = time.perf_counter()
     decoder = load()
     load_seconds = time.perf_counter() - started
@@ -63,6 +65,7 @@ def measure(load: "Callable[[], ProgramDecoder]", work: Workload) -> Speeds:
     _round(decoder, tokens, Workload(FIRST_PROMPT_TOKENS, 0))
     first_token_seconds = process_age()
     _round(decoder, tokens, work)
+    RUN_COUNTERS.snapshot(reset=True)
     rounds = [_round(decoder, tokens, work) for _ in range(work.repeats)]
     return Speeds(
         prefill_tok_s=_rate(work.prompt_tokens, [prefill for prefill, _ in rounds]),

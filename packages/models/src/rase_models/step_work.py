@@ -7,7 +7,7 @@ import numpy as np
 
 from rase_models.architectures import build_program
 from rase_models.gguf import GgufFile
-from rase_models.program import Embed, MoeFfn, Op, Program, TensorSlice
+from rase_models.program import Embed, MoeFfn, Op, Program, SelectOutputs, TensorSlice
 from rase_models.program.ops import tensors_of
 
 
@@ -19,24 +19,28 @@ class StepWork:
         weight_nbytes: bytes, as in the file, of the weights that are read; of experts only those of the
             chosen ones, and of an embedding nothing.
         multiply_adds: multiplications by weights.
+        prompt_multiply_adds: those for a token whose logits are not wanted.
     """
 
     weight_nbytes: int
     multiply_adds: int
+    prompt_multiply_adds: int
 
 
 def step_work(file: GgufFile) -> StepWork:
     """Return the work of a model. Raises what `build_program` does."""
     program = build_program(file)
-    nbytes = weights = 0.0
+    nbytes = weights = prompt = 0.0
     for op in program.ops:
         if isinstance(op, Embed):
             continue
+        if isinstance(op, SelectOutputs):
+            prompt = weights
         for name, share in _shares(program, op, file):
             info = file.tensors[name]
             nbytes += share * info.nbytes
             weights += share * float(np.prod(info.shape))
-    return StepWork(round(nbytes), round(weights))
+    return StepWork(round(nbytes), round(weights), round(prompt))
 
 
 def _shares(program: Program, op: Op, file: GgufFile) -> Iterator[tuple[str, float]]:

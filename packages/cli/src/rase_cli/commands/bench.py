@@ -1,12 +1,14 @@
 """`rase bench`"""
 
+import os
 from dataclasses import asdict
 
 import click
 
 from rase_cli.direct import device, load, weights_and_tokenizer
 from rase_cli.measure import Workload, measure
-from rase_cli.output import emit_fields, emit_json
+from rase_cli.output import emit_fields, emit_json, emit_table
+from rase_cli.run_times import COLUMNS, lines
 from rase_cli.settings import DEVICE, STORE, THREADS, Settings, pass_settings, shared_options
 
 
@@ -29,6 +31,7 @@ from rase_cli.settings import DEVICE, STORE, THREADS, Settings, pass_settings, s
 @click.option(
     "--repeat", type=click.IntRange(min=1), default=3, show_default=True, help="Rounds; medians count."
 )
+@click.option("--profile", is_flag=True, help="Show where the time went.")
 @click.option("--json", "as_json", is_flag=True, help="Write one JSON object to standard output.")
 @shared_options(STORE, DEVICE, THREADS)
 @pass_settings
@@ -40,6 +43,7 @@ def bench(
     depth: int,
     sequences: int,
     repeat: int,
+    profile: bool,
     as_json: bool,
 ) -> None:
     """Measure a model's speed: forward passes only, no sampling.
@@ -48,8 +52,22 @@ def bench(
     its last token, and decodes after it; one round warms up. With several sequences, decode_tok_s counts the
     tokens of all of them.
     """
+    if profile:
+        os.environ["RASE_PROFILE"] = "1"
     weights, _ = weights_and_tokenizer(settings, model)
     work = Workload(prompt_tokens, gen_tokens, depth, repeat, sequences)
     speeds = measure(lambda: load(settings, weights, work.context_length), work)
     record = asdict(speeds) | {"backend": device(settings)}
-    return emit_json(record, indent=None) if as_json else emit_fields(record)
+    counts = _counts() if profile else {}
+    if as_json:
+        emit_json(record | ({"profile": counts} if profile else {}), indent=None)
+    else:
+        emit_fields(record)
+        if profile:
+            emit_table(COLUMNS, list(lines(counts, weights)))
+
+
+def _counts() -> dict[str, int]:
+    from rase_models.backends.run_counters import RUN_COUNTERS
+
+    return RUN_COUNTERS.snapshot()
