@@ -1,6 +1,7 @@
 """Templates render what transformers' `apply_chat_template` renders."""
 
 import os
+import time
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -10,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from rase_core.errors import InvalidConversation, TemplateError
 from rase_models.chat import BUILTIN_TEMPLATES, ChatTemplate
+from rase_models.chat.budget import Budget
 from rase_models.gguf import open_gguf
 
 TOKENS = {"bos_token": "<s>", "eos_token": "</s>"}
@@ -244,6 +246,16 @@ def test_many_threads_may_render_at_once() -> None:
     with ThreadPoolExecutor(4) as pool:
         texts = set(pool.map(lambda _: template.render([SYSTEM, USER]), range(40)))
     assert len(texts) == 1
+
+
+def test_a_long_conversation_has_more_time() -> None:
+    short, long = Budget(), Budget(given=1_000_000)
+    start = time.thread_time()
+    while time.thread_time() - start < 0.8:
+        pass
+    long.charge()
+    with pytest.raises(TemplateError, match="takes too long"):
+        short.charge()
 
 
 def test_a_long_conversation_is_no_attack() -> None:

@@ -11,6 +11,7 @@ ITEM = 32
 """What an item of a list counts, in characters."""
 
 _SECONDS = 0.75
+_SECONDS_PER_CHARACTER = 2e-6  # of the conversation; templates in use need a tenth of it
 _LARGEST = 1 << 22  # characters of one value
 _TOTAL = 1 << 27  # characters made in all
 
@@ -18,14 +19,14 @@ _TOTAL = 1 << 27  # characters made in all
 class Budget:
     """What is left for one rendering: time of this thread's CPU, size of a value, sum of all sizes.
 
-    The sizes grow with the conversation (`given` characters in so many messages), so that a long one is no
-    attack, even where a template adds each message to one growing text.
+    Time and sizes grow with the conversation (`given` characters in so many messages), so that a long one is
+    no attack, even where a template adds each message to one growing text.
     """
 
     def __init__(self, given: int = 0, messages: int = 0) -> None:
         self._largest = _LARGEST + 4 * given
         self._left = _TOTAL + (64 + messages) * given
-        self._end = time.thread_time() + _SECONDS
+        self._end = time.thread_time() + _SECONDS + _SECONDS_PER_CHARACTER * given
 
     @property
     def largest(self) -> int:
