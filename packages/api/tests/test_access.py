@@ -1,4 +1,4 @@
-"""Who is let in: API keys and origins."""
+"""Who is let in: API keys, origins and hosts."""
 
 from collections.abc import Iterator
 
@@ -127,3 +127,68 @@ def test_an_origin_that_was_named_is_let_in_and_no_other() -> None:
 
 def test_without_keys_everybody_is_let_in(client: httpx.Client) -> None:
     assert client.get("/v1/models", headers={"authorization": "Bearer anything"}).status_code == 200
+
+
+def asked_as(url: str, host: str, path: str = "/v1/models", headers: dict[str, str] | None = None) -> int:
+    """Ask by a name, as a page does that has let its own name point here."""
+    return httpx.get(f"{url}{path}", headers={"host": host} | (headers or {})).status_code
+
+
+@pytest.mark.parametrize(
+    "host",
+    [
+        "127.0.0.1",
+        "127.0.0.1:8080",
+        "localhost",
+        "LocalHost.:1",
+        "[::1]:8080",
+        "192.168.1.7",
+        "[fe80::1]",
+        "",
+    ],
+)
+def test_addresses_and_localhost_are_hosts_of_every_server(client: httpx.Client, host: str) -> None:
+    assert asked_as(str(client.base_url), host) == 200
+
+
+@pytest.mark.parametrize(
+    "host",
+    ["evil.example", "evil.example:8080", "127.0.0.1.evil.example", "[::1].evil.example", "localhost:x"],
+)
+def test_a_page_that_lets_its_name_point_here_is_refused(client: httpx.Client, host: str) -> None:
+    response = client.post("/v1/chat/completions", json=CHAT, headers={"host": host})
+    assert response.status_code == 403
+    assert response.json()["error"]["code"] == "host_not_allowed"
+    refused = client.post("/v1/messages", json=POSTS["/v1/messages"], headers={"host": host})
+    assert refused.json()["error"]["type"] == "permission_error"
+    assert asked_as(str(client.base_url), host, "/health") == 200
+
+
+@pytest.mark.parametrize("path", GETS)
+def test_nothing_is_told_to_a_page_that_lets_its_name_point_here(client: httpx.Client, path: str) -> None:
+    assert asked_as(str(client.base_url), "evil.example", path) == 403
+
+
+def test_names_that_were_allowed_are_hosts_and_no_others() -> None:
+    with served(create_app(ScriptedEngine(), allowed_hosts=["Box.example"])) as url:
+        assert asked_as(url, "box.example:8080") == 200
+        assert asked_as(url, "other.example") == 403
+    with served(create_app(ScriptedEngine(), allowed_hosts=["*"])) as url:
+        assert asked_as(url, "other.example") == 200
+
+
+def test_with_keys_only_hosts_that_were_named_count() -> None:
+    key = {"x-api-key": KEYS[0]}
+    with served(create_app(ScriptedEngine(), api_keys=KEYS)) as url:
+        assert asked_as(url, "box.example", headers=key) == 200
+    with served(create_app(ScriptedEngine(), api_keys=KEYS, allowed_hosts=["box.example"])) as url:
+        assert asked_as(url, "box.example", headers=key) == 200
+        assert asked_as(url, "other.example", headers=key) == 403
+
+
+def test_hosts_are_the_affair_of_an_application_with_a_router_unless_named() -> None:
+    for options, status in (({}, 200), ({"allowed_hosts": ["box.example"]}, 403)):
+        host = FastAPI()
+        host.include_router(router(ScriptedEngine(), **options))
+        with served(host) as url:
+            assert asked_as(url, "other.example") == status

@@ -1,6 +1,6 @@
 import httpx
 import pytest
-from fastapi import FastAPI
+from fastapi import FastAPI, HTTPException
 from rase_api import create_app, router
 from rase_api.testing import ScriptedEngine, served
 
@@ -101,6 +101,35 @@ def test_an_unexpected_failure_is_a_plain_500() -> None:
         assert code_of(response) == "internal_error"
         assert "secret" not in response.text
         assert httpx.get(f"{url}/health").status_code == 200
+
+
+def test_a_bug_of_a_hosts_own_route_is_a_plain_500_too() -> None:
+    app = create_app(ScriptedEngine())
+
+    @app.get("/own")
+    async def own() -> None:
+        raise ZeroDivisionError("secret")
+
+    with served(app) as url:
+        response = httpx.get(f"{url}/own")
+    assert response.status_code == 500
+    assert code_of(response) == "internal_error"
+
+
+@pytest.mark.parametrize(("status", "kind"), [(403, "invalid_request_error"), (503, "server_error")])
+def test_a_hosts_own_refusal_keeps_its_status_and_words(status: int, kind: str) -> None:
+    app = create_app(ScriptedEngine())
+
+    @app.get("/own")
+    async def own() -> None:
+        raise HTTPException(status, "not today", {"Retry-After": "60"})
+
+    with served(app) as url:
+        response = httpx.get(f"{url}/own")
+        wrong = httpx.post(f"{url}/own")
+    assert (response.status_code, response.headers["retry-after"]) == (status, "60")
+    assert (response.json()["error"]["message"], response.json()["error"]["type"]) == ("not today", kind)
+    assert (wrong.status_code, wrong.headers["allow"]) == (405, "GET")
 
 
 def test_a_router_serves_inside_another_application() -> None:

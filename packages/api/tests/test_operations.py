@@ -146,6 +146,35 @@ def test_no_client_can_write_lines_into_the_log(
     assert "\n" not in caplog.records[-1].message
 
 
+def test_a_long_path_is_clipped_in_the_log(fresh: httpx.Client, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO, "rase_api.access")
+    fresh.get("/" + "a" * 50_000)
+    wait_for(lambda: any(record.name == "rase_api.access" for record in caplog.records))
+    assert len(caplog.records[-1].message) < 1000
+
+
+def test_a_bug_is_logged_and_counted_as_a_request(caplog: pytest.LogCaptureFixture) -> None:
+    class Broken(ScriptedEngine):
+        def loaded_models(self) -> list:
+            raise ZeroDivisionError("secret")
+
+    caplog.set_level(logging.INFO, "rase_api")
+    app = create_app(Broken(), cors_origins=["https://page.example"])
+    with served(app) as url, httpx.Client(base_url=url) as client:
+        response = client.get("/ready", headers={"origin": "https://page.example", "x-request-id": "abc"})
+        assert (response.status_code, response.headers["x-request-id"]) == (500, "abc")
+        assert response.headers["access-control-allow-origin"] == "https://page.example"
+        assert "secret" not in response.text
+        facts = facts_of(caplog, "/ready")
+        assert (facts["status"], facts["outcome"], facts["error"]) == (
+            500,
+            "server_error",
+            "ZeroDivisionError",
+        )
+        assert samples(client)["rase_requests_total", "server_error", "/ready"] == 1
+    assert "ZeroDivisionError: secret" in caplog.text
+
+
 def test_an_answer_that_takes_too_long_is_ended(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.INFO, "rase_api.access")
     engine = ScriptedEngine(context_length=100_000, before_token=lambda: time.sleep(0.01))
@@ -202,7 +231,7 @@ def test_a_client_that_goes_is_told_from_one_that_stays(
     with served(create_app(engine)) as url:
         address = httpx.URL(url)
         with socket.create_connection((address.host, address.port)) as connection:
-            head = f"POST {URL} HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n"
+            head = f"POST {URL} HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
             connection.sendall(f"{head}Content-Length: {len(body)}\r\n\r\n".encode() + body)
             wait_for(lambda: len(engine.decoder.calls) > 3)
         assert facts_of(caplog, URL)["outcome"] == "cancelled"
@@ -216,6 +245,9 @@ def test_a_client_that_goes_is_told_from_one_that_stays(
         {"api_keys": "secret"},
         {"api_keys": [""]},
         {"cors_origins": "*"},
+        {"allowed_hosts": "here.example"},
+        {"max_body_bytes": 0},
+        {"max_body_bytes": -1},
         {"request_timeout": 0},
         {"request_timeout": float("nan")},
         {"keep_alive_seconds": -1},

@@ -3,7 +3,10 @@
 import json
 import logging
 
+from rase_api.errors import clipped
 from rase_api.record import Record
+
+LONGEST_PATH = 300
 
 logger = logging.getLogger("rase_api.access")
 
@@ -20,7 +23,7 @@ def _facts(record: Record) -> dict[str, object]:
     facts = {
         "id": record.id,
         "method": record.method,
-        "path": record.path,
+        "path": clipped(record.path, LONGEST_PATH),
         "status": record.status,
         "outcome": record.outcome.value,
         "ms": _milliseconds(record.seconds),

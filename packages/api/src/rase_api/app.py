@@ -1,16 +1,19 @@
 """The application: the routes over an engine, alone or inside a host's own FastAPI application."""
 
+from http import HTTPStatus
 from typing import Unpack
 
 from fastapi import APIRouter, FastAPI, Request
+from rase_core.errors import EngineError
 from starlette.exceptions import HTTPException
 from starlette.middleware.cors import CORSMiddleware
 from starlette.responses import JSONResponse, Response
 from starlette.types import Receive, Scope, Send
 
 from rase_api.dialects import dialect_at
-from rase_api.errors import UnknownPath
+from rase_api.errors import RequestError, UnknownPath
 from rase_api.faults import NO_NAMES, fault_of
+from rase_api.hosts import ANY
 from rase_api.record import ID_HEADER
 from rase_api.routes.anthropic import anthropic_routes
 from rase_api.routes.chat import chat_routes
@@ -47,10 +50,12 @@ def router(engine: ServingEngine, **options: Unpack[Options]) -> APIRouter:
     """Make a router that serves an engine, for an application that has routes of its own.
 
     The engine stays the caller's to close; the options are those of `Settings`, whose `cors_origins` are the
-    application's own affair here. Its errors are told in each API's own form; those of routing, and bugs, are
-    the application's. Raises InvalidSetting.
+    application's own affair here, as are the hosts by whose names it is asked, unless `allowed_hosts` are
+    given. Its errors are told in each API's own form; those of routing are the application's. Raises
+    InvalidSetting.
     """
-    return _router(ServerState(engine, Settings(**options)))
+    own: Options = {"allowed_hosts": [ANY]}
+    return _router(ServerState(engine, Settings(**(own | options))))
 
 
 def create_app(engine: ServingEngine, **options: Unpack[Options]) -> FastAPI:
@@ -63,7 +68,7 @@ def create_app(engine: ServingEngine, **options: Unpack[Options]) -> FastAPI:
     app = FastAPI(title="rase", openapi_url=None, redirect_slashes=False)
     app.include_router(_router(state))
     app.include_router(page_routes(state))
-    app.add_exception_handler(HTTPException, _Unroutable(state))
+    app.add_exception_handler(HTTPException, _Unrouted(state))
     app.add_exception_handler(Exception, _broken)
     if settings.cors_origins:
         app.add_middleware(
@@ -83,14 +88,16 @@ def _router(state: ServerState) -> APIRouter:
     return routes
 
 
-class _Unroutable:
-    """Answers requests that no route takes, which are watched, too."""
+class _Unrouted:
+    """Answers what no route takes, watched, and tells what a host's own route raises."""
 
     def __init__(self, state: ServerState) -> None:
         self._state = state
 
     async def __call__(self, request: Request, error: Exception) -> Response:
         path = request.url.path
+        if "endpoint" in request.scope and isinstance(error, HTTPException):
+            return _retold(path, error)
         unknown = UnknownPath(f"There is no {request.method} {path} here.")
         return _Watched(self._state, dialect_at(path).response(unknown))
 
@@ -102,6 +109,12 @@ class _Watched(Response):
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         await self._state.observer.watch(self._response, scope, receive, send, route="unknown")
+
+
+def _retold(path: str, error: HTTPException) -> Response:
+    kind = RequestError if error.status_code < HTTPStatus.INTERNAL_SERVER_ERROR else EngineError
+    envelope = dialect_at(path).envelope(kind(str(error.detail)), NO_NAMES)
+    return JSONResponse(envelope, error.status_code, error.headers)
 
 
 def _broken(request: Request, error: Exception) -> Response:

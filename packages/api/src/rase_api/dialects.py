@@ -38,6 +38,7 @@ def _openai(error: BaseException, names: Names) -> Json:
 ANTHROPIC_TYPES: Mapping[int, str] = {
     400: "invalid_request_error",
     401: "authentication_error",
+    403: "permission_error",
     404: "not_found_error",
     405: "invalid_request_error",
     413: "request_too_large",

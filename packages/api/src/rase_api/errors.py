@@ -10,6 +10,7 @@
     ├── InvalidType
     ├── InvalidValue
     ├── InvalidApiKey
+    ├── HostNotAllowed
     ├── UnknownPath
     └── MethodNotAllowed
     NotReady                        no model is in memory
@@ -69,6 +70,10 @@ class InvalidApiKey(RequestError):
     """A request has no key, or one that is not among the server's."""
 
 
+class HostNotAllowed(RequestError):
+    """A request is for a host by whose name this server is not asked."""
+
+
 class UnknownPath(RequestError):
     """No route has this path."""
 
@@ -102,6 +107,6 @@ class InvalidSetting(EngineError):
         self.setting, self.expected = setting, expected
 
 
-def clipped(text: str) -> str:
+def clipped(text: str, longest: int = LONGEST_MESSAGE) -> str:
     """Cut a text that repeats a client's input to a length fit for a message."""
-    return text if len(text) <= LONGEST_MESSAGE else f"{text[:LONGEST_MESSAGE]}..."
+    return text if len(text) <= longest else f"{text[:longest]}..."

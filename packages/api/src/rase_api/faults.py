@@ -29,6 +29,7 @@ from rase_core.errors import (
 
 from rase_api.errors import (
     BodyTooLarge,
+    HostNotAllowed,
     InvalidApiKey,
     InvalidJson,
     InvalidType,
@@ -71,6 +72,7 @@ FAULTS: Mapping[type[BaseException], Fault] = {
     MissingParameter: Fault(400, REQUEST, "missing_required_parameter"),
     UnknownParameter: Fault(400, REQUEST, "unknown_parameter"),
     UnsupportedParameter: Fault(400, REQUEST, "unsupported_parameter"),
+    RequestError: Fault(400, REQUEST, "invalid_request"),
     InvalidType: Fault(400, REQUEST, "invalid_type"),
     InvalidValue: Fault(400, REQUEST, "invalid_value"),
     InvalidParameter: Fault(400, REQUEST, "invalid_value"),
@@ -81,6 +83,7 @@ FAULTS: Mapping[type[BaseException], Fault] = {
     ConstraintFailure: Fault(400, REQUEST, "unenforceable_format"),
     InvalidConversation: Fault(400, REQUEST, "invalid_value"),
     InvalidApiKey: Fault(401, REQUEST, "invalid_api_key", {"WWW-Authenticate": "Bearer"}),
+    HostNotAllowed: Fault(403, REQUEST, "host_not_allowed"),
     InvalidModelId: Fault(404, REQUEST, "model_not_found"),
     ModelNotFound: Fault(404, REQUEST, "model_not_found"),
     UnknownPath: Fault(404, REQUEST, "unknown_url"),

@@ -5,7 +5,6 @@ from typing import Any, ClassVar
 
 from fastapi import APIRouter
 from fastapi.routing import APIRoute
-from rase_core.errors import EngineError
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
@@ -17,7 +16,7 @@ from rase_api.state import ServerState
 
 
 class Route(APIRoute):
-    """A route whose failures are told in its API's own form, in whatever application it is mounted."""
+    """A route whose failures, bugs included, are told in its API's own form, wherever it is mounted."""
 
     state: ClassVar[ServerState]
     dialect: ClassVar[Dialect] = OPENAI
@@ -36,14 +35,15 @@ class Route(APIRoute):
         async def guarded(request: Request) -> Response:
             try:
                 if not self.is_public:
+                    self.state.hosts.check(request)
                     self.state.keys.check(request)
                 return await handle(request)
-            except EngineError as error:
-                record_of(request.scope).failure = error
-                return self.dialect.response(error)
             except ClientDisconnect:
                 record_of(request.scope).is_abandoned = True
                 return Response()  # nobody reads it
+            except Exception as error:  # noqa: BLE001 - also a bug is told, logged and counted as a request's
+                record_of(request.scope).failure = error
+                return self.dialect.response(error)
 
         return guarded
 

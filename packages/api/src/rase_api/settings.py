@@ -16,6 +16,7 @@ class Options(TypedDict, total=False):
     max_body_bytes: int
     api_keys: Sequence[str]
     cors_origins: Sequence[str]
+    allowed_hosts: Sequence[str]
     request_timeout: float | None
     keep_alive_seconds: float
     json_log: bool
@@ -28,6 +29,8 @@ class Settings:
     max_body_bytes: longer bodies are refused.
     api_keys: a request must bring one of them; none lets everybody in.
     cors_origins: the web pages that may call the server, by origin; `*` is all.
+    allowed_hosts: the names by which the server may be asked, besides localhost and IP addresses; `*` is all,
+        and so is none when there are keys.
     request_timeout: the most seconds that an answer may take, None for no end.
     keep_alive_seconds: how long a stream is silent before it says that it lives.
     json_log: whether the access log is JSON.
@@ -38,18 +41,21 @@ class Settings:
     max_body_bytes: int = MAX_BODY_BYTES
     api_keys: Sequence[str] = ()
     cors_origins: Sequence[str] = ()
+    allowed_hosts: Sequence[str] = ()
     request_timeout: float | None = None
     keep_alive_seconds: float = KEEP_ALIVE_SECONDS
     json_log: bool = False
 
     def __post_init__(self) -> None:
-        for name in ("api_keys", "cors_origins"):
+        for name in ("api_keys", "cors_origins", "allowed_hosts"):
             value = getattr(self, name)
             if isinstance(value, str) or not all(value):
                 raise InvalidSetting(name, "a list of texts that are not empty")
         for name, number in self._seconds().items():
             if not number > 0:
                 raise InvalidSetting(name, "more than 0 seconds")
+        if self.max_body_bytes < 1:
+            raise InvalidSetting("max_body_bytes", "at least 1 byte")
 
     def _seconds(self) -> dict[str, float]:
         timeout = {} if self.request_timeout is None else {"request_timeout": self.request_timeout}

@@ -14,6 +14,7 @@ from rase_core.sampling import GenerationConfig
 
 from rase_api.dialects import Json
 from rase_api.errors import MissingParameter
+from rase_api.hosts import AllowedHosts
 from rase_api.keys import ApiKeys
 from rase_api.observer import Observer
 from rase_api.serving import ServingEngine
@@ -41,6 +42,7 @@ class ServerState:
         self.engine = engine
         self.settings = settings
         self.keys = ApiKeys(settings.api_keys)
+        self.hosts = AllowedHosts(settings.allowed_hosts, has_keys=bool(settings.api_keys))
         self.observer = Observer(json_log=settings.json_log)
         self.pool: Executor = ThreadPoolExecutor(WORKERS, thread_name_prefix="rase-api")
 
