@@ -1,0 +1,96 @@
+"""How the models of a template write thoughts and calls, and who reads that."""
+
+import uuid
+from dataclasses import dataclass
+from functools import lru_cache
+
+from rase_core.errors import InvalidParameter
+
+from rase_models.chat.options import ChatOptions
+from rase_models.chat.parts import Content, Part, PartReader
+from rase_models.chat.reasoning import ReasoningReader, ThinkTags, think_tags
+from rase_models.chat.tool_calls.call_format import CallFormat
+from rase_models.chat.tool_calls.harmony import FINAL, HARMONY, HarmonyReader
+from rase_models.chat.tool_calls.reader import CallReader, WholeCallReader
+from rase_models.chat.tool_calls.table import call_format
+
+_TAIL = 4096
+
+
+@dataclass(frozen=True, slots=True)
+class ChatDialect:
+    """The ways of one template; `calls` is None when it teaches no format that is known."""
+
+    tags: ThinkTags
+    calls: CallFormat | None
+
+    @property
+    def thought_end(self) -> str:
+        """What comes between thought and answer."""
+        return FINAL if self.calls is HARMONY else self.tags.end
+
+    @property
+    def markers(self) -> tuple[str, ...]:
+        """All that may be a token of its own, and must be seen to be understood."""
+        return (self.tags.begin, self.tags.end, *(self.calls.markers if self.calls is not None else ()))
+
+    def is_thinking(self, prompt: str) -> bool:
+        """Whether a prompt ends where a thought is expected."""
+        return self.calls is HARMONY or self.tags.is_open_in(prompt[-_TAIL:])
+
+    def format_of(self, options: ChatOptions) -> CallFormat | None:
+        """Return how tools are called; None without tools.
+
+        Raises InvalidParameter when there are tools and no format for them.
+        """
+        if options.active_tools and self.calls is None:
+            raise InvalidParameter(
+                "tools",
+                [tool.name for tool in options.tools],
+                "none: the chat template teaches no known calls",
+            )
+        return self.calls if options.active_tools else None
+
+    def reader(self, prompt: str, options: ChatOptions) -> PartReader:
+        """Return what reads one answer to a prompt. Raises InvalidParameter as `format_of` does."""
+        form = self.format_of(options)
+        if self.calls is HARMONY:
+            _, _, message = prompt.rpartition("<|start|>")
+            return HarmonyReader(_new_id, is_said="<|message|>" in message)
+        thoughts = ReasoningReader(self.tags, is_open=self.is_thinking(prompt))
+        return thoughts if form is None else _Reader(thoughts, _call_reader(form, options))
+
+
+class _Reader:
+    """Looks for calls in what is no thought."""
+
+    def __init__(self, thoughts: PartReader, calls: PartReader) -> None:
+        self._thoughts, self._calls = thoughts, calls
+
+    def push(self, text: str) -> list[Part]:
+        return self._read(self._thoughts.push(text))
+
+    def finish(self) -> list[Part]:
+        return [*self._read(self._thoughts.finish()), *self._calls.finish()]
+
+    def _read(self, parts: list[Part]) -> list[Part]:
+        read: list[Part] = []
+        for part in parts:
+            read += self._calls.push(part.text) if isinstance(part, Content) else [part]
+        return read
+
+
+@lru_cache(maxsize=64)
+def chat_dialect(template: str) -> ChatDialect:
+    """Return the ways of a template, by its source."""
+    return ChatDialect(think_tags(template), call_format(template))
+
+
+def _call_reader(form: CallFormat, options: ChatOptions) -> PartReader:
+    tools = {tool.name: tool for tool in options.active_tools}
+    new_id = (lambda: uuid.uuid4().hex[: form.id_length]) if form.id_length else _new_id
+    return CallReader(form, tools, new_id) if form.begin else WholeCallReader(form, tools, new_id)
+
+
+def _new_id() -> str:
+    return f"call_{uuid.uuid4().hex[:24]}"

@@ -1,0 +1,53 @@
+"""DeepSeek 3 and R1: markers around the name and the arguments; until 3.1 with more around them."""
+
+import re
+from collections.abc import Sequence
+
+from rase_models.chat.tool_calls.call_format import Call, CallFormat
+from rase_models.chat.tool_calls.grammar import Json, Symbol, Text
+from rase_models.chat.tool_calls.json_calls import json_object
+from rase_models.chat.tool_calls.tool import Tool, Tools
+
+_CALLS, _CALL, _SEPARATOR = "<｜tool▁calls▁begin｜>", "<｜tool▁call▁begin｜>", "<｜tool▁sep｜>"
+_CALL_END, _CALLS_END = "<｜tool▁call▁end｜>", "<｜tool▁calls▁end｜>"
+_FENCED = re.compile(r"\s*([^\n`]*?)\s*```(?:json)?\s*(.*?)\s*```\s*", re.DOTALL)
+
+
+def _parse(text: str, tools: Tools) -> Sequence[Call]:
+    head, _, body = text.partition(_SEPARATOR)
+    fenced = _FENCED.fullmatch(body)
+    if fenced is not None:
+        return [Call(fenced[1], json_object(fenced[2]))]
+    return [Call(head.strip(), json_object(body))]
+
+
+def _write_fenced(tool: Tool) -> Sequence[Symbol]:
+    name = Text(f"{tool.name}\n```json\n")
+    return Text("function"), Text(_SEPARATOR), name, Json(tool.schema), Text("\n```")
+
+
+def _write(tool: Tool) -> Sequence[Symbol]:
+    return Text(tool.name), Text(_SEPARATOR), Json(tool.schema)
+
+
+DEEPSEEK = CallFormat(
+    name="deepseek",
+    begin=_CALL,
+    end=_CALL_END,
+    parse=_parse,
+    write=_write_fenced,
+    opening=_CALLS,
+    closing=_CALLS_END,
+    inner=(_SEPARATOR,),
+)
+
+DEEPSEEK_31 = CallFormat(
+    name="deepseek-3.1",
+    begin=_CALL,
+    end=_CALL_END,
+    parse=_parse,
+    write=_write,
+    opening=_CALLS,
+    closing=_CALLS_END,
+    inner=(_SEPARATOR,),
+)

@@ -1,0 +1,108 @@
+"""gpt-oss: every message of an answer has a header with its channel and, for a call, whom it is for."""
+
+import re
+from collections.abc import Callable, Sequence
+
+from rase_models.chat.held_text import HeldText
+from rase_models.chat.parts import Content, Part, Reasoning, ToolCall
+from rase_models.chat.tool_calls.call_format import Call, CallFormat, MalformedCall
+from rase_models.chat.tool_calls.grammar import Json, Lark, Symbol, Text, Until
+from rase_models.chat.tool_calls.json_calls import json_object
+from rase_models.chat.tool_calls.tool import Tool, Tools
+
+_START, _CHANNEL, _CONSTRAIN, _MESSAGE = "<|start|>", "<|channel|>", "<|constrain|>", "<|message|>"
+_END, _CALL, _RETURN = "<|end|>", "<|call|>", "<|return|>"
+_MARKERS = (_START, _CHANNEL, _CONSTRAIN, _MESSAGE, _END, _CALL, _RETURN)
+_RECIPIENT = re.compile(r"\bto=(?:functions\.)?([^\s<]+)")
+
+FINAL = f"{_CHANNEL}final{_MESSAGE}"
+"""What stands before what the answer says, behind all thought."""
+
+
+def _parse(text: str, tools: Tools) -> Sequence[Call]:
+    raise MalformedCall(text)  # HarmonyReader reads calls
+
+
+def _write(tool: Tool) -> Sequence[Symbol]:
+    thought = (Text(_CHANNEL), Text("analysis"), Text(_MESSAGE), Until(_END), Text(_START), Text("assistant"))
+    call = (Text(_CHANNEL), Text(f"commentary to=functions.{tool.name} "), Text(_CONSTRAIN), Text("json"))
+    return Lark("("), *thought, Lark(")?"), *call, Text(_MESSAGE), Json(tool.schema)
+
+
+HARMONY = CallFormat(name="harmony", begin="", end="", parse=_parse, write=_write, inner=_MARKERS)
+
+
+class HarmonyReader:
+    """Reads answers of gpt-oss; a `PartReader`. `is_said` tells that the prompt ends within a message."""
+
+    def __init__(self, new_id: Callable[[], str], *, is_said: bool) -> None:
+        self._held, self._new_id = HeldText(), new_id
+        self._header: str | None = None if is_said else ""
+        self._make: Callable[[str], Part] | None = Content
+        self._recipient, self._body, self._calls = "", "", 0
+
+    def push(self, text: str) -> list[Part]:
+        """Return the parts that became certain."""
+        self._held.add(text)
+        parts: list[Part] = []
+        while True:
+            before, marker = self._held.take_until(_MARKERS)
+            parts += self._take(before)
+            if marker is None:
+                return parts
+            parts += self._turn(marker)
+
+    def finish(self) -> list[Part]:
+        """Return what was held back."""
+        return self._take(self._held.take_all()) + self._close()
+
+    def _take(self, text: str) -> list[Part]:
+        if self._header is not None:
+            self._header += text
+            if not _is_plain(self._header):
+                return []
+            text, self._header, self._make = self._header, None, Content
+        if self._make is not None:
+            return [self._make(text)] if text else []
+        self._body += text
+        return []
+
+    def _turn(self, marker: str) -> list[Part]:
+        if marker in (_END, _CALL, _RETURN, _START):
+            return self._close()
+        if self._header is None:
+            return []
+        self._header += f" {marker} "
+        if marker == _MESSAGE:
+            self._open(self._header)
+        return []
+
+    def _open(self, header: str) -> None:
+        """Begin the body of a message."""
+        recipient = _RECIPIENT.search(header)
+        self._recipient = recipient[1] if recipient is not None else ""
+        self._header, self._body = None, ""
+        said = Reasoning if "analysis" in header else Content
+        self._make = None if recipient is not None else said
+
+    def _close(self) -> list[Part]:
+        """End a message and wait for the header of the next one."""
+        was_call = self._header is None and self._make is None
+        self._header = ""
+        if not was_call:
+            return []
+        try:
+            json_object(self._body)
+        except MalformedCall:
+            return [Content(self._body)] if self._body else []
+        self._calls += 1
+        return [ToolCall(self._calls - 1, self._new_id(), self._recipient, self._body.strip() or "{}")]
+
+
+def _is_plain(header: str) -> bool:
+    """Whether what should be a header is text, as of a model that was held to a format."""
+    begun = header.strip()
+    is_header = begun.startswith(("<|", "to=", "assistant")) or any(
+        start.startswith(begun) for start in ("to=", "assistant")
+    )
+    return not is_header

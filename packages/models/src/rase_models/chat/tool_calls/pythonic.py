@@ -1,0 +1,80 @@
+"""Calls written as a list of Python's: Llama 4 and LFM 2."""
+
+import ast
+from collections.abc import Sequence
+
+from rase_models.chat.tool_calls.call_format import Call, CallFormat, MalformedCall
+from rase_models.chat.tool_calls.grammar import Json, Lark, Symbol, Text
+from rase_models.chat.tool_calls.tool import Tool, Tools
+from rase_models.chat.tool_calls.typed_arguments import properties_of, required_of
+
+_LONGEST = 1 << 17
+_CONSTANTS = {"true": True, "false": False, "null": None}
+
+
+def _parse(text: str, tools: Tools) -> Sequence[Call]:
+    try:
+        tree = ast.parse(text.strip()[:_LONGEST], mode="eval").body
+        calls = tree.elts if isinstance(tree, ast.List) else [tree]
+        return [_call(call) for call in calls]
+    except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
+        raise MalformedCall(text) from error
+
+
+def _call(node: ast.expr) -> Call:
+    if not isinstance(node, ast.Call) or node.args:
+        raise ValueError
+    arguments = {keyword.arg: _value(keyword.value) for keyword in node.keywords if keyword.arg is not None}
+    return Call(ast.unparse(node.func), arguments)
+
+
+def _value(node: ast.expr) -> object:
+    match node:
+        case ast.Name(id=str(name)) if name in _CONSTANTS:
+            return _CONSTANTS[name]
+        case ast.List(elts=items) | ast.Tuple(elts=items):
+            return [_value(item) for item in items]
+        case ast.Dict(keys=keys, values=values):
+            return {str(ast.literal_eval(k)): _value(v) for k, v in zip(keys, values, strict=True) if k}
+        case _:
+            value = ast.literal_eval(node)
+            if not isinstance(value, str | int | float | None):
+                raise ValueError
+            return value
+
+
+def _write(tool: Tool) -> Sequence[Symbol]:
+    """Return what a call looks like; its values are JSON, which `_parse` takes for Python's."""
+    required = required_of(tool)
+    arguments = {key: (Text(f"{key}="), Json(schema)) for key, schema in properties_of(tool).items()}
+    must = [arguments[key] for key in arguments if key in required]
+    may = [arguments[key] for key in arguments if key not in required]
+    return Text(f"{tool.name}("), *_listed(must, may), Text(")")
+
+
+def _listed(must: Sequence[Sequence[Symbol]], may: Sequence[Sequence[Symbol]]) -> list[Symbol]:
+    """Return arguments with commas between them."""
+    symbols: list[Symbol] = []
+    for i, argument in enumerate(must):
+        symbols += [*([Text(", ")] if i else []), *argument]
+    if must:
+        for argument in may:
+            symbols += [Lark("("), Text(", "), *argument, Lark(")?")]
+        return symbols
+    for i in range(len(may)):
+        symbols += [Lark("|" if i else "("), *_listed(may[i : i + 1], may[i + 1 :])]
+    return [*symbols, Lark(")?")] if may else []
+
+
+LLAMA_PYTHONIC = CallFormat(
+    name="llama-pythonic", begin="", end="", parse=_parse, write=_write, is_list=True, starts=("[",)
+)
+
+LFM2 = CallFormat(
+    name="lfm2",
+    begin="<|tool_call_start|>",
+    end="<|tool_call_end|>",
+    parse=_parse,
+    write=_write,
+    is_list=True,
+)

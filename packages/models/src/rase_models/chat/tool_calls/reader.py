@@ -1,0 +1,129 @@
+"""Finding the calls of tools in what an answer says."""
+
+import json
+from collections.abc import Callable
+
+from rase_models.chat.held_text import HeldText
+from rase_models.chat.parts import Content, Part, ToolCall
+from rase_models.chat.tool_calls.call_format import CallFormat, MalformedCall
+from rase_models.chat.tool_calls.tool import Tools
+
+
+class CallReader:
+    """Reads the calls of one answer between their markers; a `PartReader`.
+
+    A call comes when it is whole, so that its arguments are JSON always. What looks like a call and is none
+    is content. White space around calls is left out.
+    """
+
+    def __init__(self, form: CallFormat, tools: Tools, new_id: Callable[[], str]) -> None:
+        self._form, self._tools, self._new_id = form, tools, new_id
+        self._held, self._space, self._body = HeldText(), "", ""
+        self._is_call = self._is_behind_call = False
+        self._calls = 0
+
+    def push(self, text: str) -> list[Part]:
+        """Return the parts that became certain."""
+        self._held.add(text)
+        parts: list[Part] = []
+        while True:
+            before, marker = self._held.take_until(self._markers())
+            parts += self._take(before)
+            if marker is None:
+                return parts
+            parts += self._turn(marker)
+
+    def finish(self) -> list[Part]:
+        """Return what was held back."""
+        parts = self._take(self._held.take_all())
+        if self._is_call:
+            return parts + self._close("")
+        return parts + ([Content(self._space)] if self._space and not self._is_behind_call else [])
+
+    def _markers(self) -> tuple[str, ...]:
+        form = self._form
+        if self._is_call:
+            return tuple(marker for marker in (form.end or form.begin, form.closing) if marker)
+        return tuple(marker for marker in (form.opening, form.begin, form.closing) if marker)
+
+    def _take(self, text: str) -> list[Part]:
+        if self._is_call:
+            self._body += text
+            return []
+        text = self._space + text
+        if self._is_behind_call:
+            text = text.lstrip()
+        kept = text.rstrip()
+        self._space = text[len(kept) :]
+        if kept:
+            self._is_behind_call = False
+        return [Content(kept)] if kept else []
+
+    def _turn(self, marker: str) -> list[Part]:
+        form = self._form
+        if self._is_call:
+            parts = self._close(marker if marker == form.end else "")
+            self._is_call = marker == form.begin
+            return parts
+        self._space = ""
+        self._is_call = marker == form.begin
+        self._is_behind_call |= not self._is_call
+        return []
+
+    def _close(self, end: str) -> list[Part]:
+        """Return the calls whose text is whole, or that text when it is none."""
+        body, self._body, self._is_call = self._body, "", False
+        self._is_behind_call = True
+        try:
+            return self._parsed(body)
+        except MalformedCall:
+            self._is_behind_call = False
+            return [Content(f"{self._form.begin}{body}{end}")]
+
+    def _parsed(self, body: str) -> list[Part]:
+        parts: list[Part] = []
+        for call in self._form.parse(body, self._tools):
+            arguments = json.dumps(call.arguments, ensure_ascii=False)
+            parts.append(ToolCall(self._calls + len(parts), self._new_id(), call.name, arguments))
+        self._calls += len(parts)
+        return parts
+
+
+class WholeCallReader:
+    """Reads an answer that is nothing but calls of known tools, or none; a `PartReader`."""
+
+    def __init__(self, form: CallFormat, tools: Tools, new_id: Callable[[], str]) -> None:
+        self._form, self._tools, self._new_id = form, tools, new_id
+        self._text = ""
+        self._is_said = False
+
+    def push(self, text: str) -> list[Part]:
+        """Return the text, unless it may be calls."""
+        self._text += text
+        begun = self._text.lstrip()
+        starts = self._form.starts
+        if not self._is_said and any(begun.startswith(s) or s.startswith(begun) for s in starts):
+            return []
+        self._is_said = True
+        return self._said()
+
+    def finish(self) -> list[Part]:
+        """Return the calls, or the text that is none."""
+        if self._is_said or not self._text.strip():
+            return self._said()
+        body = self._text.strip().removeprefix(_PYTHON_TAG)
+        try:
+            calls = self._form.parse(body, self._tools)
+        except MalformedCall:
+            return self._said()
+        if any(call.name not in self._tools for call in calls):
+            return self._said()
+        dumped = [(call.name, json.dumps(call.arguments, ensure_ascii=False)) for call in calls]
+        return [ToolCall(i, self._new_id(), name, arguments) for i, (name, arguments) in enumerate(dumped)]
+
+    def _said(self) -> list[Part]:
+        text, self._text = self._text, ""
+        return [Content(text)] if text else []
+
+
+_PYTHON_TAG = "<|python_tag|>"

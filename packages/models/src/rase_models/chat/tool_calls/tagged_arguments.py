@@ -1,0 +1,78 @@
+"""Calls with a tag around each argument: Qwen3-Coder and Seed, and GLM."""
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from rase_models.chat.tool_calls.call_format import Call, CallFormat, MalformedCall
+from rase_models.chat.tool_calls.grammar import Json, Lark, Symbol, Text, Until
+from rase_models.chat.tool_calls.tool import Tool, Tools
+from rase_models.chat.tool_calls.typed_arguments import is_text, properties_of, required_of, typed_arguments
+
+
+@dataclass(frozen=True, slots=True)
+class _Tags:
+    """What stands around the arguments of a call, and around the key and the value of each."""
+
+    head: str
+    tail: str
+    key: str
+    value: str
+    end: str
+
+    def write(self, tool: Tool) -> Sequence[Symbol]:
+        """Return what a call looks like: its arguments in the order of the schema."""
+        return Text(self.head % tool.name), *self._arguments(tool), Text(self.tail)
+
+    def _arguments(self, tool: Tool) -> Iterator[Symbol]:
+        required = required_of(tool)
+        for key, schema in properties_of(tool).items():
+            may_lack = key not in required
+            yield Lark("(" if may_lack else "")
+            yield Text(self.key % key + self.value)
+            yield from (Until(self.end),) if is_text(schema) else (Json(schema), Text(self.end))
+            yield Lark(")?" if may_lack else "")
+
+
+_CODER = _Tags("\n<function=%s>\n", "</function>\n", "<parameter=%s>", "\n", "\n</parameter>\n")
+_GLM = _Tags("%s\n", "", "<arg_key>%s</arg_key>\n", "<arg_value>", "</arg_value>\n")
+
+_FUNCTION = re.compile(r"\s*<function=([^>\n]+)>(.*?)(?:</function>)?\s*", re.DOTALL)
+_PARAMETER = re.compile(r"<parameter=([^>\n]+)>\n?(.*?)\n?</parameter>", re.DOTALL)
+_NAME = re.compile(r"\s*([^\s<]+)\s*(.*)", re.DOTALL)
+_PAIR = re.compile(r"<arg_key>(.*?)</arg_key>\s*<arg_value>(.*?)</arg_value>", re.DOTALL)
+
+
+def _parse_coder(text: str, tools: Tools) -> Sequence[Call]:
+    return [_call(_FUNCTION, _PARAMETER, text, tools)]
+
+
+def _parse_glm(text: str, tools: Tools) -> Sequence[Call]:
+    return [_call(_NAME, _PAIR, text, tools)]
+
+
+def _call(whole: "re.Pattern[str]", argument: "re.Pattern[str]", text: str, tools: Tools) -> Call:
+    found = whole.fullmatch(text)
+    if found is None or argument.sub("", found[2]).strip():
+        raise MalformedCall(text)
+    pairs = [(key.strip(), value) for key, value in argument.findall(found[2])]
+    return Call(found[1], typed_arguments(pairs, tools.get(found[1])))
+
+
+QWEN_CODER = CallFormat(
+    name="qwen-coder",
+    begin="<tool_call>",
+    end="</tool_call>",
+    parse=_parse_coder,
+    write=_CODER.write,
+)
+
+SEED = CallFormat(
+    name="seed",
+    begin="<seed:tool_call>",
+    end="</seed:tool_call>",
+    parse=_parse_coder,
+    write=_CODER.write,
+)
+
+GLM = CallFormat(name="glm", begin="<tool_call>", end="</tool_call>", parse=_parse_glm, write=_GLM.write)

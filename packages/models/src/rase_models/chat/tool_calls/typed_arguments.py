@@ -1,0 +1,45 @@
+"""Arguments written one by one as plain text, whose types only the tool's schema tells."""
+
+import json
+from collections.abc import Iterable, Mapping
+from typing import cast
+
+from rase_models.chat.tool_calls.tool import Tool
+
+
+def typed_arguments(pairs: Iterable[tuple[str, str]], tool: Tool | None) -> Mapping[str, object]:
+    """Return arguments with the types that the tool gives them; text stays what is no JSON."""
+    properties = properties_of(tool) if tool is not None else {}
+    return {key: _typed(text, properties.get(key, {})) for key, text in pairs}
+
+
+def properties_of(tool: Tool) -> Mapping[str, Mapping[str, object]]:
+    """Return the schema of each argument, with what it may refer to."""
+    schema = tool.schema
+    properties = schema.get("properties")
+    if not isinstance(properties, Mapping):
+        return {}
+    definitions = {key: schema[key] for key in ("$defs", "definitions") if key in schema}
+    return {key: value | definitions for key, value in properties.items() if isinstance(value, dict)}
+
+
+def required_of(tool: Tool) -> frozenset[str]:
+    """Return the names of the arguments that must be there."""
+    required = tool.schema.get("required")
+    return frozenset(cast("list[str]", required) if isinstance(required, list) else ())
+
+
+def is_text(schema: Mapping[str, object]) -> bool:
+    """Whether an argument is a text and nothing else."""
+    choices = schema.get("enum")
+    are_texts = isinstance(choices, list) and all(isinstance(choice, str) for choice in choices)
+    return schema.get("type") == "string" or ("type" not in schema and are_texts)
+
+
+def _typed(text: str, schema: Mapping[str, object]) -> object:
+    if is_text(schema):
+        return text
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError):
+        return text

@@ -1,0 +1,263 @@
+import json
+import os
+from collections.abc import Iterable, Mapping
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from rase_core.errors import InvalidParameter, TemplateError
+from rase_models.chat import ChatTemplate
+from rase_models.chat.dialect import chat_dialect
+from rase_models.chat.options import ChatOptions
+from rase_models.chat.parts import Content, Part, Reasoning, ToolCall, merged
+from rase_models.chat.tool_calls import Tool, call_format
+from rase_models.chat.tool_calls.table import FORMATS
+
+WEATHER = Tool(
+    "get_weather",
+    "Tells the weather.",
+    {
+        "type": "object",
+        "properties": {
+            "city": {"type": "string", "description": "where"},
+            "days": {"type": "integer", "description": "how many"},
+        },
+        "required": ["city"],
+    },
+)
+CLOCK = Tool("clock", "Tells the time.", {"type": "object", "properties": {"utc": {"type": "boolean"}}})
+OPTIONS = ChatOptions(tools=(WEATHER, CLOCK))
+CITY = 'São "Paulo", {a}: [b] <c>'
+
+CALLS = {
+    "hermes": '<tool_call>\n{"name": "get_weather", "arguments": {"city": "Oslo", "days": 2}}\n</tool_call>',
+    "granite": '<|tool_call|>[{"name": "get_weather", "arguments": {"city": "Oslo", "days": 2}}]',
+    "phi": '<|tool_call|>[{"name": "get_weather", "arguments": {"city": "Oslo", "days": 2}}]<|/tool_call|>',
+    "apriel": '<tool_calls>[{"name": "get_weather", "arguments": {"city": "Oslo", "days": 2}}]</tool_calls>',
+    "nemotron": '<TOOLCALL>[{"name": "get_weather", "arguments": {"city": "Oslo", "days": 2}}]</TOOLCALL>',
+    "cohere": (
+        '<|START_ACTION|>[{"tool_call_id": "0", "tool_name": "get_weather", '
+        '"parameters": {"city": "Oslo", "days": 2}}]<|END_ACTION|>'
+    ),
+    "mistral-list": '[TOOL_CALLS][{"name": "get_weather", "arguments": {"city": "Oslo", "days": 2}}]',
+    "mistral": '[TOOL_CALLS]get_weather[ARGS]{"city": "Oslo", "days": 2}',
+    "llama": '{"name": "get_weather", "parameters": {"city": "Oslo", "days": 2}}',
+    "deepseek": (
+        "<｜tool▁calls▁begin｜><｜tool▁call▁begin｜>function<｜tool▁sep｜>get_weather\n```json\n"
+        '{"city": "Oslo", "days": 2}\n```<｜tool▁call▁end｜><｜tool▁calls▁end｜>'
+    ),
+    "deepseek-3.1": (
+        "<｜tool▁calls▁begin｜><｜tool▁call▁begin｜>get_weather<｜tool▁sep｜>"
+        '{"city": "Oslo", "days": 2}<｜tool▁call▁end｜><｜tool▁calls▁end｜>'
+    ),
+    "kimi": (
+        "<|tool_calls_section_begin|><|tool_call_begin|>functions.get_weather:0<|tool_call_argument_begin|>"
+        '{"city": "Oslo", "days": 2}<|tool_call_end|><|tool_calls_section_end|>'
+    ),
+    "qwen-coder": (
+        "<tool_call>\n<function=get_weather>\n<parameter=city>\nOslo\n</parameter>\n"
+        "<parameter=days>\n2\n</parameter>\n</function>\n</tool_call>"
+    ),
+    "seed": (
+        "<seed:tool_call>\n<function=get_weather>\n<parameter=city>Oslo</parameter>\n"
+        "<parameter=days>2</parameter>\n</function>\n</seed:tool_call>"
+    ),
+    "glm": (
+        "<tool_call>get_weather\n<arg_key>city</arg_key>\n<arg_value>Oslo</arg_value>\n"
+        "<arg_key>days</arg_key>\n<arg_value>2</arg_value>\n</tool_call>"
+    ),
+    "gemma": '<|tool_call>call:get_weather{city:<|"|>Oslo<|"|>,days:2}<tool_call|>',
+    "function-gemma": (
+        "<start_function_call>call:get_weather{city:<escape>Oslo<escape>,days:2}<end_function_call>"
+    ),
+    "llama-pythonic": '[get_weather(city="Oslo", days=2)]',
+    "lfm2": '<|tool_call_start|>[get_weather(city="Oslo", days=2)]<|tool_call_end|>',
+    "harmony": (
+        "<|channel|>commentary to=functions.get_weather <|constrain|>json<|message|>"
+        '{"city": "Oslo", "days": 2}<|call|>'
+    ),
+}
+SIGNS = {
+    "deepseek": " ```json",
+    "qwen-coder": "<parameter=",
+    "glm": "",
+    "llama": ' "parameters": <|start_header_id|>',
+    "llama-pythonic": "[func_name1(",
+    "harmony": "",
+}
+
+
+def template_of(name: str) -> str:
+    return CALLS[name] + SIGNS.get(name, "")
+
+
+def read(name: str, pieces: Iterable[str], options: ChatOptions = OPTIONS) -> list[Part]:
+    reader = chat_dialect(template_of(name)).reader("", options)
+    parts = [part for piece in pieces for part in reader.push(piece)]
+    return merged(parts + reader.finish())
+
+
+def calls_of(parts: Iterable[Part]) -> list[tuple[str, object]]:
+    return [(part.name, json.loads(part.arguments)) for part in parts if isinstance(part, ToolCall)]
+
+
+def said_in(parts: Iterable[Part]) -> str:
+    return "".join(part.text for part in parts if isinstance(part, Content))
+
+
+def without_ids(parts: Iterable[Part]) -> list[object]:
+    return [(p.index, p.name, p.arguments) if isinstance(p, ToolCall) else p for p in parts]
+
+
+def test_every_format_has_an_example() -> None:
+    assert set(CALLS) == {form.name for form in FORMATS}
+
+
+@pytest.mark.parametrize("name", CALLS)
+def test_a_template_that_teaches_a_format_is_known_by_it(name: str) -> None:
+    form = call_format(template_of(name))
+    assert form is not None and form.name == name
+
+
+@pytest.mark.parametrize("name", CALLS)
+def test_a_call_is_read(name: str) -> None:
+    parts = read(name, [CALLS[name]])
+    assert calls_of(parts) == [("get_weather", {"city": "Oslo", "days": 2})]
+    assert said_in(parts) == ""
+
+
+@pytest.mark.parametrize(
+    "name", [name for name in CALLS if name not in ("llama", "llama-pythonic", "harmony")]
+)
+def test_what_is_thought_and_said_before_a_call_is_read_too(name: str) -> None:
+    tags = chat_dialect(template_of(name)).tags
+    parts = read(name, [f"{tags.begin}hm{tags.end}\n\nI shall look.\n\n{CALLS[name]}"])
+    assert parts[:2] == [Reasoning("hm"), Content("I shall look.")]
+    assert len(parts) == 3
+
+
+def test_harmony_has_channels() -> None:
+    answer = (
+        "<|channel|>analysis<|message|>hm<|end|>"
+        "<|start|>assistant<|channel|>commentary<|message|>I look.<|end|>"
+        f"<|start|>assistant{CALLS['harmony']}"
+    )
+    parts = read("harmony", [answer])
+    assert parts[:2] == [Reasoning("hm"), Content("I look.")]
+    assert calls_of(parts) == [("get_weather", {"city": "Oslo", "days": 2})]
+    final = "<|channel|>analysis<|message|>hm<|end|><|start|>assistant<|channel|>final<|message|>Yes."
+    assert read("harmony", [final]) == [Reasoning("hm"), Content("Yes.")]
+    other = '<|start|>assistant to=functions.clock<|channel|>commentary json<|message|>{"utc": true}'
+    assert calls_of(read("harmony", [other])) == [("clock", {"utc": True})]
+    assert read("harmony", ['{"a": 1}']) == [Content('{"a": 1}')]
+
+
+@pytest.mark.parametrize("name", CALLS)
+@given(cuts=st.lists(st.integers(1, 300), max_size=10), before=st.sampled_from(["", "Well.", "a <\n", "  "]))
+def test_it_does_not_matter_how_an_answer_is_cut(name: str, cuts: list[int], before: str) -> None:
+    text = before + CALLS[name]
+    places = sorted({0, len(text), *(cut for cut in cuts if cut < len(text))})
+    whole = without_ids(read(name, [text]))
+    assert without_ids(read(name, [text[a:b] for a, b in pairwise(places)])) == whole
+    assert without_ids(read(name, text)) == whole
+
+
+@pytest.mark.parametrize("name", CALLS)
+@given(text=st.text(max_size=40))
+def test_an_answer_without_calls_is_what_it_was(name: str, text: str) -> None:
+    if name != "harmony" and not text.lstrip().startswith(("{", "[")):
+        assert said_in(read(name, [text])) == text
+
+
+@pytest.mark.parametrize("name", CALLS)
+@given(at=st.integers(0, 200), junk=st.text(max_size=5))
+def test_a_broken_call_never_fails_and_its_arguments_are_json(name: str, at: int, junk: str) -> None:
+    text = CALLS[name]
+    for broken in (text[:at], text[:at] + junk + text[at:]):
+        assert all(isinstance(arguments, dict) for _, arguments in calls_of(read(name, [broken])))
+
+
+def test_a_broken_call_is_content() -> None:
+    broken = '<tool_call>\n{"name": "get_weather", "argu\n</tool_call>'
+    assert read("hermes", [broken]) == [Content(broken)]
+    assert read("hermes", [broken[:30]]) == [Content(broken[:30])]
+
+
+def test_json_that_calls_nothing_known_is_content() -> None:
+    for text in ('{"name": "unknown", "parameters": {}}', '{"a": 1}', "{", '[1, {"b": 2}]'):
+        assert read("llama", [text]) == [Content(text)]
+
+
+def test_without_tools_nothing_is_a_call() -> None:
+    for options in (ChatOptions(), ChatOptions(tools=(WEATHER,), tool_choice="none")):
+        parts = read("hermes", [CALLS["hermes"]], options)
+        assert parts == [Content(CALLS["hermes"])]
+
+
+def test_two_calls_have_numbers_and_ids_of_their_own() -> None:
+    text = "\n".join(
+        [CALLS["hermes"], '<tool_call>{"name": "clock", "arguments": "{\\"utc\\": true}"}</tool_call>']
+    )
+    calls = [part for part in read("hermes", [text]) if isinstance(part, ToolCall)]
+    assert [(call.index, call.name) for call in calls] == [(0, "get_weather"), (1, "clock")]
+    assert len({call.id for call in calls}) == 2
+    assert json.loads(calls[1].arguments) == {"utc": True}
+    (mistral,) = (part for part in read("mistral", [CALLS["mistral"]]) if isinstance(part, ToolCall))
+    assert len(mistral.id) == 9 and mistral.id.isalnum()
+
+
+def test_values_written_as_text_have_the_types_of_the_schema() -> None:
+    text = CALLS["qwen-coder"].replace("Oslo", "12").replace("\n2\n", "\n[1]\n")
+    assert calls_of(read("qwen-coder", [text])) == [("get_weather", {"city": "12", "days": [1]})]
+    lines = CALLS["qwen-coder"].replace("Oslo", 'a\n<b> "c"\n\nd')
+    assert calls_of(read("qwen-coder", [lines])) == [("get_weather", {"city": 'a\n<b> "c"\n\nd', "days": 2})]
+
+
+def test_options_that_make_no_sense_are_refused() -> None:
+    for choice, tools in (("required", ()), ("nothing", (WEATHER,)), ("auto", (WEATHER, WEATHER))):
+        with pytest.raises(InvalidParameter):
+            ChatOptions(tools=tools, tool_choice=choice)
+    with pytest.raises(InvalidParameter, match="letters"):
+        Tool("a b")
+    with pytest.raises(InvalidParameter, match="teaches no known calls"):
+        chat_dialect("{{ messages }}").reader("", OPTIONS)
+
+
+def _real_templates() -> list[Path]:
+    folder = os.environ.get("RASE_TEMPLATES")
+    return sorted(Path(folder).glob("*.jinja")) if folder else []
+
+
+ENDS = ("<|im_end|>", "<|eot_id|>", "<|end_of_text|>", "<turn|>", "<|tool_response>", "<SPECIAL_12>")
+
+
+@pytest.mark.skipif(not _real_templates(), reason="RASE_TEMPLATES does not name a folder of templates")
+@pytest.mark.parametrize("path", _real_templates(), ids=lambda path: path.stem)
+def test_what_a_real_template_writes_of_a_call_is_read_back(path: Path) -> None:
+    source = path.read_text(encoding="utf-8")
+    if call_format(source) is None:
+        pytest.skip("no known format")
+    template = ChatTemplate(source, "it", {"bos_token": "", "eos_token": ""})
+    user = {"role": "user", "content": "Weather?"}
+    call = {"name": "get_weather", "arguments": {"city": CITY, "days": 2}}
+    calls = [{"id": "abcdefghi", "type": "function", "function": call}]
+    turns: list[Mapping[str, object]] = [user, {"role": "assistant", "content": "", "tool_calls": calls}]
+    values = OPTIONS.template_values()
+    try:
+        prompt = template.render([user], add_generation_prompt=True, **values)
+        whole = template.render(turns, add_generation_prompt=False, **values)
+    except TemplateError as error:
+        pytest.skip(error.message)
+    if '"Paulo' not in whole.replace("\\", ""):
+        pytest.skip("writes no calls")
+    common = next(i for i, (a, b) in enumerate(zip(f"{prompt}\0", whole, strict=False)) if a != b)
+    tag = whole.rfind("<", 0, common)
+    start = tag if tag > whole.rfind(">", 0, common) else common
+    answer = whole[start:].rstrip()
+    for end in ENDS:
+        answer = answer.removesuffix(end)
+    reader = chat_dialect(source).reader(whole[:start], OPTIONS)
+    parts = reader.push(answer) + reader.finish()
+    assert calls_of(parts) == [("get_weather", {"city": CITY, "days": 2})]
