@@ -12,7 +12,9 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 from rase_api import create_app
 from rase_api.errors import InvalidSetting
-from rase_api.testing import ScriptedEngine, served
+from rase_api.testing import Answering, ScriptedEngine, served
+from rase_core.scheduler import OnEvent
+from rase_models.request import Question
 
 CHAT = {"model": "demo", "messages": [{"role": "user", "content": "Hi"}]}
 URL = "/v1/chat/completions"
@@ -210,9 +212,9 @@ def test_a_stream_without_text_says_that_it_lives(path: str, body: dict, sign: s
 
 def test_a_stream_says_that_it_lives_before_its_first_text() -> None:
     class Loading(ScriptedEngine):
-        def chat(self, *args: object, **keywords: object):  # type: ignore[override]
+        def submit(self, model_id: str, question: Question, on_event: OnEvent) -> Answering:
             time.sleep(0.3)
-            return super().chat(*args, **keywords)  # type: ignore[arg-type]
+            return super().submit(model_id, question, on_event)
 
     with served(create_app(Loading(), keep_alive_seconds=0.1)) as url:
         text = httpx.post(f"{url}{URL}", json=CHAT | {"stream": True}).text

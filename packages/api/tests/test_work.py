@@ -8,7 +8,9 @@ from collections.abc import Callable, Iterator
 import httpx
 import pytest
 from rase_api import create_app
-from rase_api.testing import ScriptedEngine, served
+from rase_api.testing import Answering, ScriptedEngine, served
+from rase_core.scheduler import OnEvent
+from rase_models.request import Question
 
 ENDLESS = {"ignore_eos": True, "max_tokens": 100_000}
 BODIES = {
@@ -133,8 +135,10 @@ def test_a_server_that_stops_does_not_wait_for_endless_answers(slow_engine: Scri
 
 def test_an_engine_that_gives_up_by_itself_is_an_error(slow_engine: ScriptedEngine) -> None:
     class Tired(ScriptedEngine):
-        def generate(self, *args: object, **keywords: object):  # type: ignore[override]
-            return super().generate(*args, **(keywords | {"cancelled": lambda: True}))  # type: ignore[arg-type]
+        def submit(self, model_id: str, question: Question, on_event: OnEvent) -> Answering:
+            answering = super().submit(model_id, question, on_event)
+            answering.cancel()
+            return answering
 
     with served(create_app(Tired())) as url:
         response = httpx.post(f"{url}/v1/completions", json={"model": "demo", "prompt": "Hi"})

@@ -7,13 +7,14 @@ from rase_core.generation import Generation
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
+from rase_api.asking import Failed, Finished
 from rase_api.parameters import TextRequest
 from rase_api.plans import Plan
 from rase_api.record import record_of
 from rase_api.replies.writer import Writer
 from rase_api.state import ServedModel, ServerState
 from rase_api.streaming import StreamedAnswer
-from rase_api.work import Failed, Finished, Work
+from rase_api.work import Work
 
 MakeWriter = Callable[[ServedModel], Writer]
 
@@ -39,8 +40,8 @@ async def answer(
         record.failure = error
         return body.dialect.response(error, body.names)
     record.model, record.is_streamed = model.id, body.is_streamed
-    choices = plan.choices(state.engine, model.id, config)
-    work = Work(request, state.pool, choices, state.settings.request_timeout)
+    asks = plan.asks(state.engine, model.id, config)
+    work = Work(request, state.pool, asks, state.settings.request_timeout)
     respond = _streamed if body.is_streamed else _whole
     return await respond(work, body, make_writer(model), state.settings.keep_alive_seconds)
 
@@ -58,13 +59,13 @@ async def _streamed(work: Work, body: TextRequest, writer: Writer, patience: flo
 
 
 async def _whole(work: Work, body: TextRequest, writer: Writer, _: float) -> Response:
-    generations: list[Generation] = []
+    generations: dict[int, Generation] = {}
     try:
         while (event := await work.next()) is not None:
             if isinstance(event, Failed):
                 return body.dialect.response(event.error, body.names)
             if isinstance(event, Finished):
-                generations.append(event.generation)
+                generations[event.index] = event.generation
     finally:
         work.close()
-    return JSONResponse(writer.whole(generations))
+    return JSONResponse(writer.whole([generations[index] for index in sorted(generations)]))

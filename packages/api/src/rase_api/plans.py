@@ -2,25 +2,26 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from itertools import product
+from functools import partial
 from typing import Protocol
 
-from rase_core.generation import Generation
 from rase_core.sampling import GenerationConfig
+from rase_models import request
 from rase_models.constraints import ResponseFormat
+from rase_models.request import Terms
 
+from rase_api.asking import Ask
 from rase_api.errors import InvalidValue
 from rase_api.schemas.prompts import Prompt
-from rase_api.serving import IsCancelled, Messages, OnText, ServingEngine
+from rase_api.serving import Messages, ServingEngine
 from rase_api.words import without
-from rase_api.work import Choice
 
 
 class Plan(Protocol):
     """The generations of one request."""
 
-    def choices(self, engine: ServingEngine, model_id: str, config: GenerationConfig) -> Iterator[Choice]:
-        """Yield them."""
+    def asks(self, engine: ServingEngine, model_id: str, config: GenerationConfig) -> Iterator[Ask]:
+        """Yield the questions to ask for them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,25 +38,13 @@ class Conversation:
     is_counted: bool = False
     response_format: ResponseFormat | None = None
 
-    def choices(self, engine: ServingEngine, model_id: str, config: GenerationConfig) -> Iterator[Choice]:
-        """Yield the generations."""
+    def asks(self, engine: ServingEngine, model_id: str, config: GenerationConfig) -> Iterator[Ask]:
+        """Yield the one question."""
         config = without(engine, model_id, config, self.words)
         tokens = self.count(engine, model_id) if self.is_counted else None
-        for index in range(self.n):
-
-            def run(on_text: OnText, cancelled: IsCancelled, choice: int = index) -> Generation:
-                return engine.chat(
-                    model_id,
-                    self.messages,
-                    config,
-                    on_text=on_text,
-                    cancelled=cancelled,
-                    choice=choice,
-                    continue_final_message=self.is_continued,
-                    response_format=self.response_format,
-                )
-
-            yield Choice(index, run, tokens)
+        terms = Terms(config=config, n=self.n, response_format=self.response_format)
+        question = request.Conversation(self.messages, terms, self.is_continued)
+        yield Ask(0, self.n, partial(engine.submit, model_id, question), tokens)
 
     def count(self, engine: ServingEngine, model_id: str) -> int:
         """Return the number of tokens of the prompt."""
@@ -74,25 +63,13 @@ class Completions:
     words: Sequence[str] = ()
     response_format: ResponseFormat | None = None
 
-    def choices(self, engine: ServingEngine, model_id: str, config: GenerationConfig) -> Iterator[Choice]:
-        """Yield the generations, prompt by prompt."""
+    def asks(self, engine: ServingEngine, model_id: str, config: GenerationConfig) -> Iterator[Ask]:
+        """Yield a question for each prompt."""
         config = without(engine, model_id, config, self.words)
-        for index, (prompt, choice) in enumerate(product(self.prompts, range(self.n))):
-
-            def run(
-                on_text: OnText, cancelled: IsCancelled, prompt: Prompt = prompt, choice: int = choice
-            ) -> Generation:
-                return engine.generate(
-                    model_id,
-                    prompt,
-                    config,
-                    on_text=on_text,
-                    cancelled=cancelled,
-                    choice=choice,
-                    response_format=self.response_format,
-                )
-
-            yield Choice(index, run)
+        terms = Terms(config=config, n=self.n, response_format=self.response_format)
+        for number, prompt in enumerate(self.prompts):
+            submit = partial(engine.submit, model_id, request.Completion(prompt, terms))
+            yield Ask(number * self.n, self.n, submit)
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,8 +80,8 @@ class Within:
     context_length: int
     name: str
 
-    def choices(self, engine: ServingEngine, model_id: str, config: GenerationConfig) -> Iterator[Choice]:
-        """Yield the plan's generations; raises InvalidValue when there is less room."""
+    def asks(self, engine: ServingEngine, model_id: str, config: GenerationConfig) -> Iterator[Ask]:
+        """Yield the plan's questions; raises InvalidValue when there is less room."""
         limit = engine.load(model_id).decoder.context_length
         if not 0 < self.context_length <= limit:
             raise InvalidValue(
@@ -112,4 +89,4 @@ class Within:
                 f"{model_id!r}, but got {self.context_length}.",
                 self.name,
             )
-        yield from self.plan.choices(engine, model_id, config)
+        yield from self.plan.asks(engine, model_id, config)

@@ -1,15 +1,13 @@
 """What the server asks of an engine; `rase_models.engine.Engine` is one."""
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Protocol
 
-from rase_core.generation import Generation
 from rase_core.manifest import ModelManifest
 from rase_core.sampling import GenerationConfig
-from rase_models.constraints import ResponseFormat
+from rase_core.scheduler import OnEvent
+from rase_models.request import Question
 
-OnText = Callable[[str], bool | None]
-IsCancelled = Callable[[], bool]
 Messages = Sequence[Mapping[str, object]]
 
 
@@ -63,6 +61,13 @@ class LoadedModel(Protocol):
         """What computes."""
 
 
+class Submitted(Protocol):
+    """A question that is being answered."""
+
+    def cancel(self) -> None:
+        """End the answers soon."""
+
+
 class ServingEngine(Protocol):
     """Registered models that generate text. Its methods may block; they are called from many threads."""
 
@@ -103,29 +108,8 @@ class ServingEngine(Protocol):
     ) -> list[int]:
         """Return the tokens of that prompt."""
 
-    def generate(
-        self,
-        model_id: str,
-        prompt: str | Sequence[int],
-        config: GenerationConfig | None = None,
-        *,
-        on_text: OnText,
-        cancelled: IsCancelled | None = None,
-        choice: int = 0,
-        response_format: ResponseFormat | None = None,
-    ) -> Generation:
-        """Continue a text, telling each piece; ends when a telling is answered with False, or `cancelled`."""
+    def submit(self, model_id: str, question: Question, on_event: OnEvent) -> Submitted:
+        """Ask; `on_event` hears in any thread of every piece and end of the answers, or that they failed.
 
-    def chat(
-        self,
-        model_id: str,
-        messages: Messages,
-        config: GenerationConfig | None = None,
-        *,
-        on_text: OnText,
-        cancelled: IsCancelled | None = None,
-        choice: int = 0,
-        continue_final_message: bool = False,
-        response_format: ResponseFormat | None = None,
-    ) -> Generation:
-        """Answer a conversation, telling each piece; ends early as `generate` does."""
+        It ends them by returning False.
+        """

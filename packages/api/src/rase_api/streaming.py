@@ -5,9 +5,10 @@ from collections.abc import Iterable
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
+from rase_api.asking import Failed, Finished, Started, Text
 from rase_api.faults import report
 from rase_api.replies.writer import Writer
-from rase_api.work import Event, Failed, Finished, Quiet, Started, Text, Work
+from rase_api.work import Event, Quiet, Work
 
 HEADERS = {"Cache-Control": "no-cache", "X-Accel-Buffering": "no"}
 

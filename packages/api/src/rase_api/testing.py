@@ -3,21 +3,25 @@
 import contextlib
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from rase_core.decoder import Logits
-from rase_core.errors import InvalidModelId, ModelNotFound
-from rase_core.generation import Generation, TokenEvent, generate_with
+from rase_core.answer import checked_prompt
+from rase_core.decoder import Logits, TokenDecoder
+from rase_core.errors import Cancelled, InvalidModelId, ModelNotFound
+from rase_core.generation import TokenEvent, generate_with
 from rase_core.manifest import ModelManifest, WeightsFile
 from rase_core.sampling import GenerationConfig
+from rase_core.scheduler import Ended, Failed, OnEvent, Piece
 from rase_core.testing import ScriptedDecoder, ScriptedDetokenizer
 from rase_models.chat import ChatTemplate
 from rase_models.constraints import ResponseFormat
+from rase_models.request import Completion, Question
 from starlette.types import ASGIApp
 
 from rase_api.server import Server, listen, url_of
-from rase_api.serving import IsCancelled, Messages, OnText
+from rase_api.serving import Messages
 
 BYTES = 256
 END = 256
@@ -46,7 +50,7 @@ class ScriptedEngine:
         weights = WeightsFile(Path("/nowhere/demo.gguf"), "0" * 64, 1)
         demo = ModelManifest(id="demo", weights=(weights,), defaults=defaults or {})
         self._manifests = {model_id: replace(demo, id=model_id) for model_id in sorted(models)}
-        self._lock = threading.Lock()
+        self._thread = ThreadPoolExecutor(1, thread_name_prefix="rase-scripted")
         self.decoder = _Decoder([*answer.encode(), END], context_length, before_token)
         self.formats: list[ResponseFormat | None] = []
         self.requests: list[tuple[object, GenerationConfig, int]] = []
@@ -101,54 +105,77 @@ class ScriptedEngine:
         """Return the bytes of that."""
         return list(self.render(model_id, messages).encode())
 
-    def generate(
-        self,
-        model_id: str,
-        prompt: str | Sequence[int],
-        config: GenerationConfig | None = None,
-        *,
-        on_text: OnText,
-        cancelled: IsCancelled | None = None,
-        choice: int = 0,
-        response_format: ResponseFormat | None = None,
-    ) -> Generation:
-        """Give the answer."""
-        config = config or self.default_config(model_id)
-        self.requests.append((prompt, config, choice))
-        self.formats.append(response_format)
+    def submit(self, model_id: str, question: Question, on_event: OnEvent) -> "Answering":
+        """Give the answer, to messages as to a text of them one per line."""
+        if isinstance(question, Completion):
+            prompt = question.prompt
+        else:
+            prompt = self.render(model_id, question.messages)
+        config = question.terms.config or self.default_config(model_id)
         tokens = self.load(model_id).tokenizer.encode(prompt) if isinstance(prompt, str) else prompt
+        checked_prompt(tokens, self.decoder)
+        answering = Answering(question.terms.n, on_event)
+        self.formats.append(question.terms.response_format)
+        self.requests.append((prompt, config, question.terms.choice))
+        self._thread.submit(self._answer, answering, prompt, tokens, config, question.terms.choice)
+        return answering
 
-        def tell(event: TokenEvent) -> bool | None:
-            return on_text(event.text) if event.text else None
-
-        with self._lock:
-            return generate_with(
-                self.decoder, tokens, config, cancelled, on_token=tell, detokenizer=DETOKENIZER, choice=choice
-            )
-
-    def chat(
+    def _answer(
         self,
-        model_id: str,
-        messages: Messages,
-        config: GenerationConfig | None = None,
-        *,
-        on_text: OnText,
-        cancelled: IsCancelled | None = None,
-        choice: int = 0,
-        continue_final_message: bool = False,
-        response_format: ResponseFormat | None = None,
-    ) -> Generation:
-        """Give the answer to the messages written one per line."""
-        prompt = self.render(model_id, messages)
-        return self.generate(
-            model_id,
-            prompt,
+        answering: "Answering",
+        prompt: object,
+        tokens: Sequence[int],
+        config: GenerationConfig,
+        first: int,
+    ) -> None:
+        try:
+            for number in range(answering.n):
+                if answering.is_cancelled():
+                    return answering.end()
+                if number:
+                    self.requests.append((prompt, config, first + number))
+                answering.run(number, self.decoder, tokens, config, first + number)
+        except Exception as error:  # noqa: BLE001 - as a scheduler does
+            answering.hear(Failed(error))
+
+
+class Answering:
+    """A question that is being answered, in `n` ways one after another."""
+
+    def __init__(self, n: int, on_event: OnEvent) -> None:
+        self.n, self.hear = n, on_event
+        self._stop = threading.Event()
+
+    def cancel(self) -> None:
+        """End the answers at the next token."""
+        self._stop.set()
+
+    def is_cancelled(self) -> bool:
+        """Whether they are to end."""
+        return self._stop.is_set()
+
+    def run(
+        self, number: int, decoder: TokenDecoder, tokens: Sequence[int], config: GenerationConfig, choice: int
+    ) -> None:
+        """Give one of the answers."""
+
+        def tell(event: TokenEvent) -> bool:
+            return self.hear(Piece(number, event.token, event.text)) is not False
+
+        generation = generate_with(
+            decoder,
+            tokens,
             config,
-            on_text=on_text,
-            cancelled=cancelled,
+            self.is_cancelled,
+            on_token=tell,
+            detokenizer=DETOKENIZER,
             choice=choice,
-            response_format=response_format,
         )
+        self.hear(Ended(number, generation))
+
+    def end(self) -> None:
+        """Tell that they have been cancelled before they began."""
+        self.hear(Failed(Cancelled()))
 
 
 class ByteWords:

@@ -111,7 +111,7 @@ class OpenAIWriter:
         self._created = int(time.time())
         self._model = model
         self._opened: set[int] = set()
-        self._generations: list[Generation] = []
+        self._generations: dict[int, Generation] = {}
 
     def whole(self, generations: Sequence[Generation]) -> Json:
         """Write the whole answer."""
@@ -129,19 +129,22 @@ class OpenAIWriter:
 
     def finished(self, index: int, generation: Generation) -> Iterator[bytes]:
         """Write why a choice has ended."""
-        self._generations.append(generation)
+        self._generations[index] = generation
         yield from self._opening(index)
         yield self._chunk(self._shape.closing(index, generation))
 
     def end(self) -> Iterator[bytes]:
         """Write the chunk that counts the tokens, if it was asked for, and the end."""
         if self._body.has_usage_chunk:
-            yield sse(self._object(self._shape.chunk, []) | self._cost(self._generations))
+            yield sse(self._object(self._shape.chunk, []) | self._cost(self._in_order()))
         yield DONE
 
     def failed(self, error: BaseException) -> Iterator[bytes]:
         """Write an error instead of the end."""
         yield sse(OPENAI.envelope(error, self._body.names))
+
+    def _in_order(self) -> list[Generation]:
+        return [self._generations[index] for index in sorted(self._generations)]
 
     def _opening(self, index: int) -> Iterator[bytes]:
         if index not in self._opened:

@@ -1,0 +1,158 @@
+"""The questions of one request on their way to the engine, and what comes of them."""
+
+import threading
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+
+from rase_core.errors import Cancelled
+from rase_core.generation import Generation, StopReason
+from rase_core.scheduler import Ended, OnEvent, Piece
+from rase_core.scheduler import Event as AnswerEvent
+from rase_core.scheduler import Failed as AnswerFailed
+
+from rase_api.serving import Submitted
+
+MOST_AT_ONCE = 16
+"""Questions of one request that are under way: one of many prompts leaves room for others."""
+
+_POLL_SECONDS = 0.1
+
+
+@dataclass(frozen=True, slots=True)
+class Ask:
+    """A question: the number of its first choice, how many it has, and the call that asks it.
+
+    `prompt_tokens` is for APIs that tell them before the first text.
+    """
+
+    first: int
+    choices: int
+    submit: Callable[[OnEvent], Submitted]
+    prompt_tokens: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """So many more choices are on their way."""
+
+    choices: int
+
+
+@dataclass(frozen=True, slots=True)
+class AllAsked:
+    """There are no more questions."""
+
+
+@dataclass(frozen=True, slots=True)
+class Started:
+    """The beginning of a choice whose prompt was counted."""
+
+    index: int
+    prompt_tokens: int
+
+
+@dataclass(frozen=True, slots=True)
+class Text:
+    """A piece of text of a choice."""
+
+    index: int
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Finished:
+    """The end of a choice."""
+
+    index: int
+    generation: Generation
+
+
+@dataclass(frozen=True, slots=True)
+class Failed:
+    """What ended the work before its time."""
+
+    error: BaseException
+
+
+Step = Asked | AllAsked | Started | Text | Finished | Failed
+
+
+class Asking:
+    """Asks the questions of one request, and tells from any thread what happens, until `stop`."""
+
+    def __init__(self, asks: Iterable[Ask], tell: Callable[[Step], None]) -> None:
+        self._asks, self._tell = asks, tell
+        self._stop = threading.Event()
+        self._room = threading.Semaphore(MOST_AT_ONCE)
+        self._under_way: list[Submitted] = []
+
+    @property
+    def is_stopped(self) -> bool:
+        """Whether nobody waits for the answers any more."""
+        return self._stop.is_set()
+
+    def run(self) -> None:
+        """Ask, in a thread that may wait; it is free again while the answers are made."""
+        try:
+            for ask in self._asks:
+                if not self._has_room():
+                    return
+                self._submit(ask)
+        except BaseException as error:  # noqa: BLE001 - whatever it is, the response says so
+            self._tell(Failed(error))
+        else:
+            self._tell(AllAsked())
+
+    def stop(self) -> None:
+        """End the answers within a step, and ask nothing more."""
+        self._stop.set()
+        for submitted in [*self._under_way]:
+            submitted.cancel()
+
+    def _has_room(self) -> bool:
+        while not self._room.acquire(timeout=_POLL_SECONDS):
+            if self.is_stopped:
+                return False
+        return not self.is_stopped
+
+    def _submit(self, ask: Ask) -> None:
+        self._tell(Asked(ask.choices))
+        submitted = ask.submit(self._listener(ask))
+        self._under_way.append(submitted)
+        if self.is_stopped:
+            submitted.cancel()
+
+    def _listener(self, ask: Ask) -> OnEvent:
+        opening, left = _opening(ask), ask.choices
+
+        def hear(event: AnswerEvent) -> bool:
+            nonlocal left
+            for step in _steps(ask.first, event):
+                for begun in opening:
+                    self._tell(begun)
+                self._tell(step)
+            left -= isinstance(event, Ended)
+            if not left or isinstance(event, AnswerFailed):
+                self._room.release()
+            return not self.is_stopped
+
+        return hear
+
+
+def _opening(ask: Ask) -> Iterator[Started]:
+    """Yield once that a question begins: with its first text, since its prompt may be refused until then."""
+    if ask.prompt_tokens is not None:
+        yield Started(ask.first, ask.prompt_tokens)
+
+
+def _steps(first: int, event: AnswerEvent) -> Iterator[Step]:
+    match event:
+        case Piece(choice, _, text):
+            if text:
+                yield Text(first + choice, text)
+        case Ended(_, Generation(stop_reason=StopReason.CANCELLED)):
+            yield Failed(Cancelled("the generation was cancelled"))
+        case Ended(choice, generation):
+            yield Finished(first + choice, generation)
+        case AnswerFailed(error):
+            yield Failed(error)
