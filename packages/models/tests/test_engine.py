@@ -481,7 +481,7 @@ def test_other_threads_run_while_it_generates(engine: Engine) -> None:
     engine.generate("tiny", "Hello", LONG, on_text=lambda text: seen.append(counted))
     done.set()
     counter.join()
-    assert len(set(seen)) > 30  # it moved on between the texts, not only before and after them
+    assert len(set(seen)) > 10  # it moved on between the texts, not only before and after them
 
 
 def test_the_time_of_requests_is_counted_when_asked_for(
