@@ -24,6 +24,7 @@ from rase_models import Engine
 from rase_models.batch import BatchLimits, BatchResult, BatchTask, Summary, run_file
 from rase_models.batch.journal import ForeignOutput, Journal, OutputInUse
 from rase_models.batch.lines import BatchFile, InvalidLine
+from rase_models.constraints import ResponseFormat
 from rase_models.request import Completion, Conversation, Question, Terms
 from rase_models.testing import write_tiny_model
 
@@ -177,7 +178,7 @@ def test_lines_become_tasks(engine: Engine, tmp_path: Path, tiny_path: Path) -> 
         engine,
         tmp_path,
         line(n=2, max_completion_tokens=5, stop="now", seed=None, user="me", stream=False),
-        line("b", COMPLETIONS, prompt=[1, 2], temperature=0),
+        line("b", COMPLETIONS, prompt=[1, 2], temperature=0, response_format={"type": "json_object"}),
     )
     assert isinstance(chat, BatchTask) and isinstance(chat.question, Conversation)
     assert (chat.id, chat.model_id, chat.question.terms.n) == ("a", "tiny", 2)
@@ -185,6 +186,7 @@ def test_lines_become_tasks(engine: Engine, tmp_path: Path, tiny_path: Path) -> 
     assert config == GenerationConfig(max_tokens=5, stop=("END", "now"), top_k=7)
     assert isinstance(text, BatchTask) and isinstance(text.question, Completion)
     assert text.question.prompt == [1, 2]
+    assert text.question.terms.response_format == ResponseFormat.json_object()
 
 
 @pytest.mark.parametrize(
@@ -202,6 +204,7 @@ def test_lines_become_tasks(engine: Engine, tmp_path: Path, tiny_path: Path) -> 
         (line(tools=[1]), "unknown parameter 'tools'"),
         (line(stream=True), "stream: only false is supported"),
         (line(temperature=-1), "invalid temperature: -1"),
+        (line(response_format={"type": "xml"}), "response_format: expected the type text"),
         (line(n=0), "n: expected a whole number of at least 1"),
         (line(model="big"), "'big' is not registered"),
         (line(messages="Hello"), "body: expected messages"),

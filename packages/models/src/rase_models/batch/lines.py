@@ -10,6 +10,7 @@ from rase_core.errors import EngineError
 from rase_core.sampling import GenerationConfig
 
 from rase_models.batch.task import BatchTask
+from rase_models.constraints import ResponseFormat
 from rase_models.request import Completion, Conversation, Question, Terms
 
 DefaultsOf = Callable[[str], GenerationConfig]
@@ -27,12 +28,10 @@ ALIASES: Mapping[str, str] = MappingProxyType(
 IGNORED = frozenset({"user", "metadata", "store", "service_tier", "safety_identifier", "prompt_cache_key"})
 """What cannot change the text."""
 
-NO_OPS: Mapping[str, object] = MappingProxyType(
-    {"stream": False, "logprobs": False, "echo": False, "response_format": {"type": "text"}}
-)
+NO_OPS: Mapping[str, object] = MappingProxyType({"stream": False, "logprobs": False, "echo": False})
 """What is accepted with this value alone."""
 
-_OWN = frozenset({"model", "messages", "prompt", "n", "continue_final_message"})
+_OWN = frozenset({"model", "messages", "prompt", "n", "continue_final_message", "response_format"})
 _KEYS = ("custom_id", "method", "url", "body")
 
 
@@ -110,7 +109,11 @@ def _task(custom_id: str, values: Mapping[str, object], defaults_of: DefaultsOf)
     if not isinstance(body, dict) or not isinstance(body.get("model"), str):
         raise ValueError("body: expected an object with a model")
     given = {key: value for key, value in body.items() if value is not None}
-    terms = Terms(config=_config(given, defaults_of(body["model"])), n=_count(given.get("n", 1)))
+    terms = Terms(
+        config=_config(given, defaults_of(body["model"])),
+        n=_count(given.get("n", 1)),
+        response_format=_format(given.get("response_format")),
+    )
     return BatchTask(custom_id, body["model"], _QUESTIONS[url](given, terms))
 
 
@@ -131,6 +134,18 @@ def _config(given: Mapping[str, object], defaults: GenerationConfig) -> Generati
         {"stop": (*defaults.stop, *config.stop), "stop_tokens": defaults.stop_tokens | config.stop_tokens},
         config,
     )
+
+
+def _format(given: object) -> ResponseFormat | None:
+    match given:
+        case None | {"type": "text"}:
+            return None
+        case {"type": "json_object"}:
+            return ResponseFormat.json_object()
+        case {"type": "json_schema", "json_schema": {"schema": dict() as schema}}:
+            return ResponseFormat.json_schema(schema)
+        case _:
+            raise ValueError("response_format: expected the type text, json_object or json_schema")
 
 
 def _count(n: object) -> int:
