@@ -10,7 +10,7 @@ from collections.abc import Iterator
 import httpx
 import pytest
 from rase_api import AddressUnavailable, serve
-from rase_api.server import listen, url_of
+from rase_api.listening import is_loopback, listen, url_of
 from rase_api.testing import ScriptedEngine
 
 PROGRAM = """
@@ -38,7 +38,8 @@ def started(grace: int = 5) -> Iterator[tuple[subprocess.Popen[str], str]]:
 
 
 def test_a_port_in_use_is_named_before_anything_starts() -> None:
-    with listen("127.0.0.1", 0) as taken:
+    (taken,) = listen("127.0.0.1", 0)
+    with taken:
         port = taken.getsockname()[1]
         with pytest.raises(AddressUnavailable, match=rf"127\.0\.0\.1:{port}: the port is in use") as failure:
             serve(ScriptedEngine(), port=port, on_ready=lambda url: pytest.fail("it started"))
@@ -48,7 +49,14 @@ def test_a_port_in_use_is_named_before_anything_starts() -> None:
 
 @pytest.mark.parametrize(
     ("host", "port"),
-    [("256.1.1.1", 0), ("no.such.host.invalid", 0), ("127.0.0.1", 70_000), ("127.0.0.1", -1), ("a" * 300, 0)],
+    [
+        ("256.1.1.1", 0),
+        ("", 0),
+        ("no.such.host.invalid", 0),
+        ("127.0.0.1", 70_000),
+        ("127.0.0.1", -1),
+        ("a" * 300, 0),
+    ],
 )
 def test_an_address_that_cannot_be_is_named(host: str, port: int) -> None:
     with pytest.raises(AddressUnavailable):
@@ -56,14 +64,61 @@ def test_an_address_that_cannot_be_is_named(host: str, port: int) -> None:
 
 
 def test_a_url_can_be_opened_whatever_the_family() -> None:
-    with listen("127.0.0.1", 0) as listener:
+    (listener,) = listen("127.0.0.1", 0)
+    with listener:
         assert url_of(listener) == f"http://127.0.0.1:{listener.getsockname()[1]}"
-    if socket.has_ipv6:
-        try:
-            with listen("::1", 0) as listener:
-                assert url_of(listener).startswith("http://[::1]:")
-        except AddressUnavailable:
-            pytest.skip("this machine has no IPv6 loopback address")
+    try:
+        (listener,) = listen("::1", 0)
+    except AddressUnavailable:
+        pytest.skip("this machine has no IPv6 loopback address")
+    with listener:
+        assert url_of(listener).startswith("http://[::1]:")
+
+
+@pytest.mark.parametrize("host", ["localhost", "127.0.0.1"])
+def test_a_server_listens_at_all_addresses_of_its_host(host: str) -> None:
+    with contextlib.ExitStack() as stack:
+        listeners = [stack.enter_context(listener) for listener in listen(host, 0)]
+        found = socket.getaddrinfo(host, 0, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+        here = {family for family, *_ in found if family == socket.AF_INET or has_ipv6()}
+        assert {listener.family for listener in listeners} == here
+        assert len({listener.getsockname()[1] for listener in listeners}) == 1
+        assert all(is_loopback(listener) for listener in listeners)
+        for listener in listeners:
+            socket.create_connection(listener.getsockname()[:2], timeout=5).close()
+
+
+def test_a_host_of_which_one_address_is_taken_is_not_served_at_the_others() -> None:
+    if len({family for family, *_ in socket.getaddrinfo("localhost", 0)}) < 2 or not has_ipv6():
+        pytest.skip("localhost has one address here")
+    (taken,) = listen("127.0.0.1", 0)
+    with taken, pytest.raises(AddressUnavailable, match="in use"):
+        listen("localhost", taken.getsockname()[1])
+
+
+def has_ipv6() -> bool:
+    try:
+        socket.create_server(("::1", 0), family=socket.AF_INET6).close()
+    except OSError:
+        return False
+    return True
+
+
+@pytest.mark.parametrize(
+    ("host", "keys", "warns"), [("0.0.0.0", [], True), ("0.0.0.0", ["key"], False), ("127.0.0.1", [], False)]
+)
+def test_a_server_that_everybody_may_use_warns(
+    caplog: pytest.LogCaptureFixture, host: str, keys: list[str], warns: bool
+) -> None:
+    class Begun(Exception):
+        pass
+
+    def leave(url: str) -> None:
+        raise Begun
+
+    with pytest.raises(Begun):
+        serve(ScriptedEngine(), host, 0, on_ready=leave, api_keys=keys)
+    assert ("no API key" in caplog.text) == warns
 
 
 @posix

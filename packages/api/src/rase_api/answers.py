@@ -40,10 +40,11 @@ async def answer(
         record.failure = error
         return body.dialect.response(error, body.names)
     record.model, record.is_streamed = model.id, body.is_streamed
+    writer = make_writer(model)
     asks = plan.asks(state.engine, model.id, config)
     work = Work(request, state.pool, asks, state.settings.request_timeout)
     respond = _streamed if body.is_streamed else _whole
-    return await respond(work, body, make_writer(model), state.settings.keep_alive_seconds)
+    return await respond(work, body, writer, state.settings.keep_alive_seconds)
 
 
 async def _streamed(work: Work, body: TextRequest, writer: Writer, patience: float) -> Response:

@@ -22,6 +22,7 @@ from rase_api.routes.embeddings import embeddings_routes, ollama_embeddings_rout
 from rase_api.routes.health import health_routes, operations_routes
 from rase_api.routes.models import models_routes
 from rase_api.routes.ollama import ollama_routes
+from rase_api.routes.ollama_models import ollama_models_routes
 from rase_api.routes.page import page_routes
 from rase_api.routes.responses import responses_routes
 from rase_api.routes.sglang import sglang_routes
@@ -41,6 +42,7 @@ ROUTES = (
     tokens_routes,
     anthropic_routes,
     ollama_routes,
+    ollama_models_routes,
     ollama_embeddings_routes,
     sglang_routes,
 )
@@ -63,17 +65,20 @@ def create_app(engine: ServingEngine, **options: Unpack[Options]) -> FastAPI:
 
     The engine stays the caller's to close; the options are those of `Settings`. Raises InvalidSetting.
     """
-    settings = Settings(**options)
-    state = ServerState(engine, settings)
+    return app_of(ServerState(engine, Settings(**options)))
+
+
+def app_of(state: ServerState) -> FastAPI:
+    """Make the application of a server, whose state stays the caller's to close."""
     app = FastAPI(title="rase", openapi_url=None, redirect_slashes=False)
     app.include_router(_router(state))
     app.include_router(page_routes(state))
     app.add_exception_handler(HTTPException, _Unrouted(state))
     app.add_exception_handler(Exception, _broken)
-    if settings.cors_origins:
+    if state.settings.cors_origins:
         app.add_middleware(
             CORSMiddleware,
-            allow_origins=list(settings.cors_origins),
+            allow_origins=list(state.settings.cors_origins),
             allow_methods=["GET", "POST"],
             allow_headers=["*"],
             expose_headers=[ID_HEADER],

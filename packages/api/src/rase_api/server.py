@@ -1,8 +1,7 @@
 """The server process: an address, uvicorn on it, and a quiet end."""
 
 import contextlib
-import errno
-import os
+import logging
 import signal
 import socket
 import threading
@@ -12,16 +11,17 @@ from typing import Unpack
 import uvicorn
 from starlette.types import ASGIApp
 
-from rase_api.app import create_app
-from rase_api.errors import AddressUnavailable
+from rase_api.app import app_of
+from rase_api.listening import is_loopback, listen, url_of
 from rase_api.serving import ServingEngine
-from rase_api.settings import Options
+from rase_api.settings import Options, Settings
+from rase_api.state import ServerState
 
 DEFAULT_HOST = "127.0.0.1"
 DEFAULT_PORT = 8080
 GRACE_SECONDS = 5
-BACKLOG = 256
-PORTS = 2**16
+
+logger = logging.getLogger(__name__)
 
 OnReady = Callable[[str], None]
 
@@ -39,43 +39,19 @@ def serve(
 
     `on_ready` is told the server's URL once it accepts connections. After the signal, running requests have
     `grace` seconds to finish before they are cancelled; a second SIGINT does not wait for them. Port 0 takes
-    a free one. The options are those of `Settings`.
+    a free one. The options are those of `Settings`. Warns when others can reach the server without a key.
 
     Raises AddressUnavailable or InvalidSetting, before anything is started.
     """
-    app = create_app(engine, **options)
-    listener = listen(host, port)
-    with contextlib.closing(listener):
-        Server(app, on_ready=on_ready, grace=grace).run(sockets=[listener])
-
-
-def listen(host: str, port: int) -> socket.socket:
-    """Bind and listen on an address; raises AddressUnavailable saying why not."""
-    if not 0 <= port < PORTS:  # or getaddrinfo takes it modulo this
-        raise AddressUnavailable(host, port, f"ports go from 0 to {PORTS - 1}")
-    try:
-        family, kind, protocol, _, address = socket.getaddrinfo(
-            host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
-        )[0]
-        listener = socket.socket(family, kind, protocol)
-    except (OSError, UnicodeError) as error:
-        raise AddressUnavailable(host, port, _reason(error)) from error
-    try:
-        # Windows lets two servers share a port with this option, POSIX only one come back at once.
-        if os.name == "posix":
-            listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        listener.bind(address)
-        listener.listen(BACKLOG)
-    except OSError as error:
-        listener.close()
-        raise AddressUnavailable(host, port, _reason(error)) from error
-    return listener
-
-
-def url_of(listener: socket.socket) -> str:
-    """Write the URL at which a listening socket is reached."""
-    host, port = listener.getsockname()[:2]
-    return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
+    settings = Settings(**options)
+    listeners = listen(host, port)
+    with contextlib.ExitStack() as stack:
+        for listener in listeners:
+            stack.enter_context(listener)
+        if not settings.api_keys and not all(map(is_loopback, listeners)):
+            logger.warning("whoever reaches %s may use this server: it asks for no API key", host)
+        state = stack.enter_context(contextlib.closing(ServerState(engine, settings)))
+        Server(app_of(state), on_ready=on_ready, grace=grace).run(sockets=listeners)
 
 
 class Server(uvicorn.Server):
@@ -113,9 +89,3 @@ class Server(uvicorn.Server):
         finally:
             for number, handler in before.items():
                 signal.signal(number, handler)
-
-
-def _reason(error: Exception) -> str:
-    if isinstance(error, OSError) and error.errno == errno.EADDRINUSE:
-        return "the port is in use"
-    return getattr(error, "strerror", None) or str(error)

@@ -3,10 +3,9 @@
 import asyncio
 import hashlib
 from collections.abc import Callable
-from concurrent.futures import Executor, ThreadPoolExecutor
 from dataclasses import dataclass
 from importlib.metadata import version
-from typing import TypeVar
+from typing import ParamSpec, TypeVar
 
 from rase_core.errors import InvalidModelId, ModelNotFound
 from rase_core.manifest import ModelManifest
@@ -17,12 +16,16 @@ from rase_api.errors import MissingParameter
 from rase_api.hosts import AllowedHosts
 from rase_api.keys import ApiKeys
 from rase_api.observer import Observer
+from rase_api.pools import BoundedPool
 from rase_api.serving import ServingEngine
 from rase_api.settings import Settings
 
-WORKERS = 256  # more than a model runs and lets wait, so that it is the model that refuses the rest
+MOST_ANSWERS = 256  # more than a model runs and lets wait, so that it is the model that refuses the rest
+MOST_QUESTIONS = 256
+MOST_LOOKUPS = 4096
 LATEST = ":latest"  # what Ollama's clients add to a name that has no tag
 
+P = ParamSpec("P")
 T = TypeVar("T")
 
 
@@ -36,7 +39,9 @@ class ServedModel:
 
 
 class ServerState:
-    """One server: `pool` is where calls of the engine wait and run."""
+    """One server. Answers are asked for in `pool`; other questions, which may load a model, and what is only
+    looked up have threads of their own, so that none of these keeps another waiting.
+    """
 
     def __init__(self, engine: ServingEngine, settings: Settings) -> None:
         self.engine = engine
@@ -44,7 +49,14 @@ class ServerState:
         self.keys = ApiKeys(settings.api_keys)
         self.hosts = AllowedHosts(settings.allowed_hosts, has_keys=bool(settings.api_keys))
         self.observer = Observer(json_log=settings.json_log)
-        self.pool: Executor = ThreadPoolExecutor(WORKERS, thread_name_prefix="rase-api")
+        self.pool = BoundedPool("answers", MOST_ANSWERS, MOST_ANSWERS)
+        self._questions = BoundedPool("questions", 32, MOST_QUESTIONS)
+        self._lookups = BoundedPool("lookups", 4, MOST_LOOKUPS)
+
+    def close(self) -> None:
+        """Let go of the threads; what waits for one is dropped."""
+        for pool in (self.pool, self._questions, self._lookups):
+            pool.shutdown(wait=False, cancel_futures=True)
 
     @property
     def max_body_bytes(self) -> int:
@@ -53,17 +65,22 @@ class ServerState:
 
     async def served(self, model_id: str | None) -> ServedModel:
         """Look a model up; raises ModelNotFound, naming those that are there, or InvalidManifest."""
-        return await asyncio.to_thread(self._served, model_id)
+        return await self.looked_up(self._served, model_id)
+
+    async def looked_up(self, question: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
+        """Ask what neither loads nor computes, in a thread. Raises QueueFull."""
+        return await asyncio.wrap_future(self._lookups.submit(question, *args, **kwargs))
 
     async def asked(self, question: Callable[[ServingEngine, str], T], model_id: str | None) -> T:
-        """Ask the engine about a model, in a thread; raises what `find` and the question raise."""
-        return await asyncio.to_thread(lambda: question(self.engine, self.find(model_id).id))
+        """Ask what may load a model, in a thread; raises what `find` and the question do, and QueueFull."""
+        manifest = await self.looked_up(self.find, model_id)
+        return await asyncio.wrap_future(self._questions.submit(question, self.engine, manifest.id))
 
     async def with_model(self, body: Json) -> Json:
         """Put the only model there is into a body that names none; raises MissingParameter."""
         if body.get("model") is not None:
             return body
-        return body | {"model": (await asyncio.to_thread(self._only)).id}
+        return body | {"model": (await self.looked_up(self._only)).id}
 
     def find(self, model_id: str | None) -> ModelManifest:
         """Return a model's manifest; None means the only one there is.

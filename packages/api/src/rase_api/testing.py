@@ -20,7 +20,8 @@ from rase_models.constraints import ResponseFormat
 from rase_models.request import Completion, Question
 from starlette.types import ASGIApp
 
-from rase_api.server import Server, listen, url_of
+from rase_api.listening import listen, url_of
+from rase_api.server import Server
 from rase_api.serving import Messages
 
 BYTES = 256
@@ -219,7 +220,7 @@ class _Decoder(ScriptedDecoder):
 def served(app: ASGIApp) -> Iterator[str]:
     """Run a server for an application on a free local port, in a thread; give its URL."""
     ready = threading.Event()
-    listener = listen("127.0.0.1", 0)
+    (listener,) = listen("127.0.0.1", 0)
     server = Server(app, on_ready=lambda url: ready.set(), grace=1)
     thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]}, name="rase-served")
     thread.start()

@@ -25,6 +25,8 @@ class Work:
 
     The engine is told to stop, within a step, as soon as the client has gone, the time is over, the work is
     closed, or the task that watches the client ends for any other reason, such as the end of the server.
+
+    Raises what submitting to `pool` raises.
     """
 
     def __init__(
@@ -37,8 +39,8 @@ class Work:
         self._open = 0
         self._is_all_asked = self._is_late = False
         self._timeout = timeout
-        self._timer = None if timeout is None else self._loop.call_later(timeout, self._expire)
         self._future = pool.submit(self._asking.run)
+        self._timer = None if timeout is None else self._loop.call_later(timeout, self._expire)
         self._watch = asyncio.create_task(self._until_gone(request))
 
     async def next(self, patience: float | None = None) -> Event | None:

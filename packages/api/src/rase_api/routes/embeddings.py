@@ -1,7 +1,5 @@
 """POST /v1/embeddings, /api/embed and /api/embeddings: a clear refusal while no model can embed."""
 
-import asyncio
-
 from fastapi import APIRouter, Request
 
 from rase_api.dialects import OLLAMA
@@ -37,7 +35,7 @@ def ollama_embeddings_routes(state: ServerState) -> APIRouter:
 
 
 async def _refuse(state: ServerState, model_id: str) -> None:
-    manifest = await asyncio.to_thread(state.find, model_id)
+    manifest = await state.looked_up(state.find, model_id)
     raise UnsupportedParameter(
         f"Unsupported parameter: 'model': {manifest.id!r} gives no embeddings; embedding models are not "
         "supported yet.",

@@ -1,6 +1,5 @@
 """GET /health, /ready, /props and /metrics: for those who run the server."""
 
-import asyncio
 from collections.abc import Mapping
 from importlib.metadata import version
 from math import isfinite
@@ -33,18 +32,19 @@ def operations_routes(state: ServerState) -> APIRouter:
 
     @routes.get("/ready", response_model=None)
     async def ready() -> Json:
-        models = await asyncio.to_thread(state.engine.loaded_models)
+        models = await state.looked_up(state.engine.loaded_models)
         if not models:
             raise NotReady
         return {"status": "ready", "models": [model.manifest.id for model in models]}
 
     @routes.get("/props", response_model=None)
     async def props(model: str | None = None) -> Json:
-        return await state.asked(_props, model)
+        manifest = await state.looked_up(state.find, model)
+        return await state.looked_up(_props, state.engine, manifest.id)
 
     @routes.get("/metrics", response_model=None)
     async def metrics() -> Response:
-        text = await asyncio.to_thread(state.observer.metrics.text)
+        text = await state.looked_up(state.observer.metrics.text)
         return Response(text, media_type=CONTENT_TYPE)
 
     return routes

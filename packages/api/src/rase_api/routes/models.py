@@ -1,7 +1,5 @@
 """GET /v1/models and /v1/models/{id}: what is registered."""
 
-import asyncio
-
 from fastapi import APIRouter
 from rase_core.manifest import ModelManifest
 
@@ -16,11 +14,11 @@ def models_routes(state: ServerState) -> APIRouter:
 
     @routes.get("/v1/models", response_model=None)
     async def models() -> Json:
-        return {"object": "list", "data": await asyncio.to_thread(_listed, state)}
+        return {"object": "list", "data": await state.looked_up(_listed, state)}
 
     @routes.get("/v1/models/{model_id:path}", response_model=None)
     async def model(model_id: str) -> Json:
-        return _model(await asyncio.to_thread(state.find, model_id))
+        return _model(await state.looked_up(state.find, model_id))
 
     return routes
 

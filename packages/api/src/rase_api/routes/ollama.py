@@ -1,19 +1,15 @@
-"""Ollama's API: POST /api/chat, /api/generate, /api/show; GET /api/tags, /api/ps, /api/version."""
-
-import asyncio
-from importlib.metadata import version
+"""Ollama's API: POST /api/chat and /api/generate."""
 
 from fastapi import APIRouter, Request
 from starlette.responses import JSONResponse, Response
 
 from rase_api.answers import answer
-from rase_api.dialects import OLLAMA, Json
+from rase_api.dialects import OLLAMA
 from rase_api.plans import Within
 from rase_api.replies.ollama import Content, OllamaWriter, chat_content, generate_content
-from rase_api.replies.ollama_models import listed, running, shown
 from rase_api.replies.writer import line
 from rase_api.routing import routes_of
-from rase_api.schemas.ollama import OllamaChat, OllamaGenerate, OllamaRequest, ShowRequest
+from rase_api.schemas.ollama import OllamaChat, OllamaGenerate, OllamaRequest
 from rase_api.serving import ServingEngine
 from rase_api.state import ServerState
 
@@ -31,23 +27,6 @@ def ollama_routes(state: ServerState) -> APIRouter:
     async def generate(request: Request) -> Response:
         body = await OllamaGenerate.read(request, state.max_body_bytes)
         return await _answer(request, state, body, generate_content)
-
-    @routes.post("/api/show", response_model=None)
-    async def show(request: Request) -> Json:
-        body = await ShowRequest.read(request, state.max_body_bytes)
-        return await state.asked(_shown, body.model)
-
-    @routes.get("/api/tags", response_model=None)
-    async def tags() -> Json:
-        return listed(await asyncio.to_thread(state.engine.list_models))
-
-    @routes.get("/api/ps", response_model=None)
-    async def ps() -> Json:
-        return running(await asyncio.to_thread(state.engine.loaded_models))
-
-    @routes.get("/api/version", response_model=None)
-    async def api_version() -> Json:
-        return {"version": version("rase-api")}
 
     return routes
 
@@ -70,10 +49,6 @@ async def _load(state: ServerState, body: OllamaRequest, writer: OllamaWriter) -
     if body.is_streamed:
         return Response(line(whole), media_type=writer.media_type)
     return JSONResponse(whole)
-
-
-def _shown(engine: ServingEngine, model_id: str) -> Json:
-    return shown(engine.inspect(model_id), engine.default_config(model_id))
 
 
 def _bring(engine: ServingEngine, model_id: str) -> None:

@@ -1,7 +1,5 @@
 """SGLang's API: POST /generate and GET /model_info."""
 
-import asyncio
-
 from fastapi import APIRouter, Request
 from rase_core.manifest import ModelKind
 from starlette.responses import Response
@@ -25,7 +23,7 @@ def sglang_routes(state: ServerState) -> APIRouter:
 
     @routes.get("/model_info", response_model=None)
     async def model_info(model: str | None = None) -> Json:
-        return await asyncio.to_thread(_info, state, model)
+        return await state.looked_up(_info, state, model)
 
     return routes
 
