@@ -194,6 +194,8 @@ def test_attention_crosses_blocks_in_the_order_of_the_table() -> None:
 FORMULAS: dict[Activation, Callable[[float], float]] = {
     Activation.SILU: lambda x: x / (1 + math.exp(-x)),
     Activation.SIGMOID: lambda x: 1 / (1 + math.exp(-x)),
+    Activation.SOFTPLUS: lambda x: math.log1p(math.exp(x)),
+    Activation.NONE: lambda x: x,
     Activation.GELU_TANH: lambda x: 0.5 * x * (1 + math.tanh(math.sqrt(2 / math.pi) * (x + 0.044715 * x**3))),
 }
 

@@ -1,19 +1,29 @@
 """Decoders over any backend: a Program's runner with a paged KV cache and the contracts of the core."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import cast
 
 import numpy as np
 from numpy.typing import NDArray
 from rase_core.decoder import Batch, Logits
 from rase_core.errors import BackendFailure, Cancelled, ContextOverflow, InvalidParameter
 
-from rase_models.backends.base import BLOCK_TOKENS, Runner
+from rase_models.backends.base import BLOCK_TOKENS, Runner, StatefulRunner
 from rase_models.kv_cache import KvCache
 from rase_models.program import Program
+from rase_models.state_cache import StateCache
 from rase_models.step import Span, Step, counts_of
 
 TokenIds = Sequence[int] | NDArray[np.integer]
 Cancel = Callable[[], bool]
+
+
+def _state_cache(program: Program, runner: Runner) -> StateCache | None:
+    """Return the slots of a program's states, None when it has none."""
+    if not program.state_sizes:
+        return None
+    stateful = cast(StatefulRunner, runner)
+    return StateCache(stateful.reserve_states, stateful.copy_state)
 
 
 class ProgramDecoder:
@@ -41,6 +51,7 @@ class ProgramDecoder:
         self._context_length = min(limit for limit in limits if limit is not None)
         self._eos_tokens = eos_tokens
         self._cache = KvCache(runner.reserve, runner.copy_block, blocks)
+        self._states = _state_cache(program, runner)
         self._own_sequence = self._cache.open()
 
     @property
@@ -92,7 +103,7 @@ class ProgramDecoder:
         if not len(prompt):
             raise InvalidParameter("prompt", [], "at least one token")
         self._check_fits(len(prompt))
-        self._cache.truncate(self._own_sequence, 0)
+        self.truncate(self._own_sequence, 0)
         logits = self._append(self._own_sequence, prompt, [len(prompt) - 1], cancelled)
         return logits.reshape(-1)
 
@@ -110,27 +121,44 @@ class ProgramDecoder:
         try:
             return self._append(sequence, checked, range(len(checked)))
         finally:
-            self._cache.release(sequence)
+            self.release(sequence)
 
     def new_sequence(self) -> int:
         """Open an empty sequence and return its handle."""
         return self._cache.open()
 
     def fork(self, sequence: int, length: int) -> int:
-        """Open a sequence that shares the first `length` tokens of another."""
-        return self._cache.fork(sequence, length)
+        """Open a sequence that shares the first `length` tokens of another.
+
+        ValueError for a length that the other has not, or from which it cannot go on.
+        """
+        own = self._cache.length(sequence)
+        if self._states is None:
+            return self._cache.fork(sequence, length)
+        self._check_resumable(sequence, length)
+        handle = self._cache.fork(sequence, length)
+        self._states.fork(sequence, own, handle, length)
+        return handle
 
     def truncate(self, sequence: int, length: int) -> None:
-        """Forget everything after the first `length` tokens."""
+        """Forget everything after the first `length` tokens; ValueError as in `fork`."""
+        if self._states is not None:
+            self._check_resumable(sequence, length)
+            self._states.truncate(sequence, self._cache.length(sequence), length)
         self._cache.truncate(sequence, length)
 
     def release(self, sequence: int) -> None:
         """Close a sequence and give its memory back."""
         self._cache.release(sequence)
+        if self._states is not None:
+            self._states.release(sequence)
 
     def resume_length(self, sequence: int, length: int) -> int:
         """Return the longest prefix, at most `length`, from which the sequence can go on."""
-        return min(self._cache.length(sequence), length)
+        own = self._cache.length(sequence)
+        if self._states is not None:
+            return self._states.resume_length(sequence, own, length)
+        return min(own, length)
 
     def forward(self, batch: Batch) -> Logits:
         """Append the rows and return the logits of the marked ones, float32 [outputs, vocab].
@@ -144,7 +172,7 @@ class ProgramDecoder:
         spans = step.spans()
         for sequence, span in spans.items():
             self._check_next(sequence, span)
-        return self._run(step, counts_of(spans))
+        return self._run(step, counts_of(spans), keep=True)
 
     def close(self) -> None:
         """Stop the runner and free its memory; the decoder is unusable afterwards."""
@@ -180,13 +208,17 @@ class ProgramDecoder:
         step = Step.of_sequence(sequence, self._cache.length(sequence), tokens, outputs)
         return self._run(step, {sequence: len(tokens)}, cancelled)
 
-    def _run(self, step: Step, counts: Mapping[int, int], cancelled: Cancel | None = None) -> Logits:
-        """Run a checked step, all of it or nothing."""
+    def _run(
+        self, step: Step, counts: Mapping[int, int], cancelled: Cancel | None = None, *, keep: bool = False
+    ) -> Logits:
+        """Run a checked step, all of it or nothing; `keep` copies of states at whole blocks."""
         self._extend(counts)
         try:
-            logits = self._run_chunks(step, cancelled)
+            logits = self._run_keeping(step) if keep and self._states else self._run_chunks(step, cancelled)
         except BaseException:
             self._cache.withdraw(counts)
+            if self._states is not None:
+                self._lose_states(counts)
             raise
         self._cache.advance(counts)
         return logits
@@ -206,8 +238,31 @@ class ProgramDecoder:
         for chunk in step.chunks(self._runner.max_rows):
             if cancelled is not None and cancelled():
                 raise Cancelled
-            parts.append(self._runner.run(chunk.placed(self._cache.blocks)))
+            slot = None if self._states is None else self._states.slot
+            parts.append(self._runner.run(chunk.placed(self._cache.blocks, slot)))
         return parts[0] if len(parts) == 1 else np.concatenate([self._no_logits(), *parts])
+
+    def _run_keeping(self, step: Step) -> Logits:
+        """Run a step so that copies of states can be kept where blocks end, which are what prefixes share."""
+        if self._states is None:
+            raise ValueError("a program without states keeps none")
+        logits = np.empty((len(step.outputs), self._vocab_size), np.float32)
+        for part, places in step.cut(BLOCK_TOKENS):
+            logits[places] = self._run_chunks(part, None)
+            for sequence, span in part.spans().items():
+                if span.end % BLOCK_TOKENS == 0:
+                    self._states.keep(sequence, span.end)
+        return logits
+
+    def _lose_states(self, sequences: Iterable[int]) -> None:
+        """Give up the states of sequences that a failed run may have moved on; empty ones have none."""
+        for sequence in sequences:
+            if self._states is not None and self._cache.length(sequence) > 0:
+                self._states.lose(sequence)
+
+    def _check_resumable(self, sequence: int, length: int) -> None:
+        if self.resume_length(sequence, length) != length:
+            raise ValueError(f"sequence {sequence} cannot go on from {length} tokens")
 
     def _no_logits(self) -> Logits:
         return np.empty((0, self._vocab_size), np.float32)

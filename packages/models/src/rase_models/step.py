@@ -84,14 +84,37 @@ class Step:
                 self.outputs[low:high] - np.int32(start),
             )
 
-    def placed(self, blocks: Callable[[int], Sequence[int]]) -> Rows:
-        """Return the rows with the block tables of their sequences."""
+    def cut(self, multiple: int) -> list[tuple["Step", Ints]]:
+        """Cut every sequence at the last multiple of a length that it reaches: into one or two steps.
+
+        Each comes with the places of its outputs among those of the whole.
+        """
+        ends = {sequence: span.end for sequence, span in self.spans().items()}
+        last = np.array([ends[sequence] for sequence in self.sequences.tolist()], np.int32)
+        before = self.positions < last // multiple * multiple
+        starts = np.isin(self.sequences, self.sequences[before], invert=True)
+        first = before | starts  # a sequence that reaches no multiple stays whole
+        return [self._only(np.flatnonzero(mask)) for mask in (first, ~first) if mask.any()]
+
+    def _only(self, rows: NDArray[np.int64]) -> tuple["Step", Ints]:
+        """Return some of the rows, and the places of their outputs."""
+        places = np.flatnonzero(np.isin(self.outputs, rows)).astype(np.int32)
+        outputs = np.searchsorted(rows, self.outputs[places]).astype(np.int32)
+        return Step(self.sequences[rows], self.positions[rows], self.tokens[rows], outputs), places
+
+    def placed(
+        self, blocks: Callable[[int], Sequence[int]], slot: Callable[[int], int] | None = None
+    ) -> Rows:
+        """Return the rows with the block tables of their sequences, and the slots of their states if any."""
         handles, sequences = np.unique(self.sequences, return_inverse=True)
         tables = [blocks(handle) for handle in handles.tolist()]
         block_tables = np.full((len(tables), max(map(len, tables))), -1, np.int32)
         for index, table in enumerate(tables):
             block_tables[index, : len(table)] = table
-        return Rows(sequences.astype(np.int32), self.positions, self.tokens, self.outputs, block_tables)
+        states = np.array([slot(handle) for handle in handles.tolist()] if slot else [], np.int32)
+        return Rows(
+            sequences.astype(np.int32), self.positions, self.tokens, self.outputs, block_tables, states
+        )
 
 
 def counts_of(spans: Mapping[int, Span]) -> dict[int, int]:

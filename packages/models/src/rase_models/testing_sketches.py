@@ -13,6 +13,7 @@ Shapes = Mapping[str, tuple[int, ...]]
 VOCAB, CONTEXT, WIDTH, INNER = 48, 100, 64, 96
 HEADS, KV_HEADS, LENGTH, WINDOW = 4, 2, 16, 8
 EXPERTS, RANK = 4, 16
+GROUPS, STATE, TAPS, SPACE = 2, 16, 3, 128
 QUERIES, KEYS = HEADS * LENGTH, KV_HEADS * LENGTH
 
 SHAPES: Shapes = {
@@ -43,6 +44,20 @@ SHAPES: Shapes = {
     "ffn_down_shexp": (WIDTH, INNER),
     "ffn_gate_inp_shexp": (WIDTH,),
     "post_ffw_norm": (WIDTH,),
+    "shortconv.in_proj": (3 * WIDTH, WIDTH),
+    "shortconv.conv": (WIDTH, TAPS),
+    "shortconv.out_proj": (WIDTH, WIDTH),
+    "attn_gate": (QUERIES, WIDTH),
+    "ssm_in": (2 * SPACE + 2 * GROUPS * STATE + HEADS, WIDTH),
+    "ssm_conv1d": (SPACE + 2 * GROUPS * STATE, TAPS),
+    "ssm_conv1d.bias": (SPACE + 2 * GROUPS * STATE,),
+    "ssm_dt.bias": (HEADS,),
+    "ssm_a": (HEADS, 1),
+    "ssm_d": (HEADS, 1),
+    "ssm_norm": (GROUPS, SPACE // GROUPS),
+    "ssm_out": (WIDTH, SPACE),
+    "ssm_alpha": (HEADS, WIDTH),
+    "ssm_beta": (HEADS, WIDTH),
 }
 """Of the weights of a layer, where an architecture does not have others."""
 
@@ -55,6 +70,8 @@ _HEAD_NORMS = ("attn_q_norm", "attn_k_norm")
 _POST_NORMS = ("post_attention_norm", "post_ffw_norm")
 _EXPERTS = ("ffn_gate_inp", "ffn_gate_exps", "ffn_up_exps", "ffn_down_exps")
 _SHARED = ("ffn_gate_shexp", "ffn_up_shexp", "ffn_down_shexp")
+_SPACE = ("ssm_in", "ssm_conv1d", "ssm_conv1d.bias", "ssm_dt.bias", "ssm_a", "ssm_d", "ssm_norm", "ssm_out")
+_DELTA = ("attn_qkv", "attn_gate", "ssm_conv1d", "ssm_dt.bias", "ssm_a", "ssm_alpha", "ssm_beta", "ssm_norm")
 _LATENT = ("attn_norm", "attn_q", "attn_kv_a_mqa", "attn_kv_a_norm", "attn_k_b", "attn_v_b", "attn_output")
 
 TENSORS: Mapping[str, tuple[str, ...]] = {
@@ -69,27 +86,56 @@ TENSORS: Mapping[str, tuple[str, ...]] = {
     "gpt-oss": ("attn_norm", *_ATTENTION, "attn_sinks", "post_attention_norm", *_EXPERTS),
     "gpt2": (*_MERGED, "ffn_norm", *_PLAIN),
     "hunyuan-dense": (*_LLAMA, *_HEAD_NORMS),
+    "lfm2": ("attn_norm", *_ATTENTION, *_HEAD_NORMS, "ffn_norm", *_GATED),
+    "mamba2": ("attn_norm", *_SPACE),
     "olmo2": (*_ATTENTION, *_HEAD_NORMS, *_GATED, *_POST_NORMS),
     "phi3": (*_MERGED, "ffn_norm", *_PLAIN),
     "qwen2moe": ("attn_norm", *_ATTENTION, "ffn_norm", *_EXPERTS, *_SHARED, "ffn_gate_inp_shexp"),
     "qwen3": (*_LLAMA, *_HEAD_NORMS),
+    "qwen35": ("attn_norm", *_ATTENTION, *_HEAD_NORMS, "post_attention_norm", *_GATED),
     "qwen3moe": ("attn_norm", *_ATTENTION, *_HEAD_NORMS, "ffn_norm", *_EXPERTS),
     "seed_oss": ("attn_norm", *_ATTENTION, "post_attention_norm", *_GATED),
     "starcoder2": ("attn_norm", *_ATTENTION, "ffn_norm", *_PLAIN),
 }
 """The weights that a layer of an architecture needs, where they are not llama's."""
 
+ODD_LAYERS: Mapping[str, tuple[str, ...]] = {
+    "lfm2": (
+        *("attn_norm", "shortconv.in_proj", "shortconv.conv", "shortconv.out_proj"),
+        *("ffn_norm", *_GATED),
+    ),
+    "qwen35": ("attn_norm", *_DELTA, "ssm_out", "post_attention_norm", *_GATED),
+}
+"""The weights of every second layer, where they are others."""
+
 OTHER_SHAPES: Mapping[str, Shapes] = {
     "deepseek2": {"attn_q": (2 * QUERIES, WIDTH)},
     "glm4": {"ffn_up": (2 * INNER, WIDTH)},
     "olmo2": {"attn_q_norm": (QUERIES,), "attn_k_norm": (KEYS,)},
     "phi3": {"ffn_up": (2 * INNER, WIDTH)},
+    "qwen35": {
+        "attn_q": (2 * QUERIES, WIDTH),
+        "attn_qkv": (2 * GROUPS * STATE + QUERIES, WIDTH),
+        "ssm_conv1d": (2 * GROUPS * STATE + QUERIES, TAPS),
+        "ssm_a": (HEADS,),
+        "ssm_norm": (LENGTH,),
+        "ssm_out": (WIDTH, QUERIES),
+    },
 }
 
-WHOLE: Mapping[str, Shapes] = {"gpt2": {"position_embd": (CONTEXT, WIDTH)}}
-"""Weights that belong to no layer, besides the embedding and the last norm."""
+WHOLE: Mapping[str, Shapes] = {
+    "gpt2": {"position_embd": (CONTEXT, WIDTH), "output_norm": (WIDTH,)},
+    "lfm2": {"token_embd_norm": (WIDTH,)},
+}
+"""Weights that belong to no layer, besides the embedding, where they are not the last norm alone."""
 
 _CHOICE: Metadata = {"expert_count": EXPERTS, "expert_used_count": 2}
+_STATES: Metadata = {
+    "ssm.conv_kernel": TAPS,
+    "ssm.state_size": STATE,
+    "ssm.time_step_rank": HEADS,
+    "ssm.group_count": GROUPS,
+}
 METADATA: Mapping[str, Metadata] = {
     "cohere2": {"attention.sliding_window": WINDOW, "logit_scale": 0.5},
     "deepseek2": {
@@ -105,10 +151,19 @@ METADATA: Mapping[str, Metadata] = {
     },
     "gpt-oss": {**_CHOICE, "attention.sliding_window": WINDOW},
     "granite": {"logit_scale": 8.0},
+    "lfm2": {"shortconv.l_cache": TAPS},
+    "mamba2": {**_STATES, "ssm.inner_size": SPACE, "attention.head_count": 0, "feed_forward_length": 0},
     "qwen2moe": _CHOICE,
+    "qwen35": {**_STATES, "ssm.inner_size": QUERIES},
     "qwen3moe": _CHOICE,
 }
 """What an architecture's file says besides the usual, without the prefix of its keys."""
+
+_BY_LAYER: Mapping[str, tuple[str, int, int]] = {
+    "lfm2": ("attention.head_count_kv", KV_HEADS, 0),
+    "qwen35": ("attention.recurrent_layers", 0, 1),
+}
+"""A key with a value for each layer, and what it is for even and for odd ones."""
 
 
 def sketch(architecture: str, layers: int = 2, seed: int = 0) -> tuple[Metadata, Tensors]:
@@ -126,23 +181,33 @@ def sketch(architecture: str, layers: int = 2, seed: int = 0) -> tuple[Metadata,
         "attention.layer_norm_rms_epsilon": 1e-6,
         "attention.layer_norm_epsilon": 1e-6,
     } | METADATA.get(architecture, {})
+    if architecture in _BY_LAYER:
+        key, *values = _BY_LAYER[architecture]
+        metadata[key] = [values[layer % 2] for layer in range(layers)]
     rng = np.random.default_rng(seed)
-    return metadata, {
-        f"{name}.weight": _weight(rng, name, shape) for name, shape in _shapes(architecture, layers).items()
-    }
+    shapes = _shapes(architecture, layers)
+    return metadata, {_full(name): _weight(rng, name, shape) for name, shape in shapes.items()}
+
+
+def _full(name: str) -> str:
+    return name if name.endswith((".bias", "ssm_a", "ssm_d")) else f"{name}.weight"
 
 
 def _shapes(architecture: str, layers: int) -> dict[str, tuple[int, ...]]:
-    shapes = {"token_embd": (VOCAB, WIDTH), "output_norm": (WIDTH,), **WHOLE.get(architecture, {})}
+    shapes = {"token_embd": (VOCAB, WIDTH), **WHOLE.get(architecture, {"output_norm": (WIDTH,)})}
     known = {**SHAPES, **OTHER_SHAPES.get(architecture, {})}
+    even = TENSORS.get(architecture, _LLAMA)
+    odd = ODD_LAYERS.get(architecture, even)
     for layer in range(layers):
-        names = TENSORS.get(architecture, _LLAMA)
+        names = odd if layer % 2 else even
         shapes |= {f"blk.{layer}.{name}": known[name] for name in names}
     return shapes
 
 
 def _weight(rng: np.random.Generator, name: str, shape: tuple[int, ...]) -> NDArray[np.float32]:
     values = rng.normal(size=shape)
+    if name.endswith("ssm_a"):  # the logarithm of what is left of a state
+        return -np.abs(values * 0.3).astype(np.float32)
     scaled = 1 + 0.1 * values if name.endswith("norm") else values * 1.5 / np.sqrt(shape[-1])
     return scaled.astype(np.float32)
 

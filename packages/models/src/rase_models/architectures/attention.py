@@ -10,7 +10,8 @@ from rase_models.program import Attention, KvLayer, Rotate
 def attend(b: ProgramBuilder, differences: Differences, layer: int, x: str) -> Mixed:
     """Emit queries, keys, values and the attention between them."""
     sizes, positions = b.sizes, differences.positions[layer]
-    heads, heads_kv = sizes.head_counts[layer], sizes.head_counts_kv[layer]
+    heads = b.keys.require("attention.head_count", sizes.head_counts[layer])
+    heads_kv = b.keys.require("attention.head_count_kv", sizes.head_counts_kv[layer])
     q, k, v = _project(b, layer, x)
     _prepare(b, differences, layer, "q", q, heads)
     _prepare(b, differences, layer, "k", k, heads_kv)

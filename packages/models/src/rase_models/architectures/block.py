@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 from rase_models.architectures.attention import attend
 from rase_models.architectures.builder import ProgramBuilder
-from rase_models.architectures.differences import Differences, Mixed, Norms
+from rase_models.architectures.differences import Differences, FeedForward, Mixed, Norms
 from rase_models.architectures.feed_forward import feed_forward
 from rase_models.program import Add, Embed, Program
 
@@ -27,7 +27,7 @@ def build_decoder(b: ProgramBuilder, differences: Differences, mix: Mix = attend
         _add_positions(b, rows)
     for layer in range(b.sizes.block_count):
         rows = _block(b, differences, layer, rows, mix)
-    normed = b.norm("normed", rows, "output_norm", kind=differences.norm)
+    normed = b.norm("normed", rows, differences.output_norm, kind=differences.norm)
     b.output(normed, factor=differences.logit_scale, soft_cap=differences.logit_cap)
     return b.program()
 
@@ -49,6 +49,8 @@ def _block(b: ProgramBuilder, differences: Differences, layer: int, rows: str, m
     width, factor = b.sizes.embedding_length, differences.residual_scale
     update = b.linear("update", values, mixed.output, width, factor=factor)
     _add(b, differences, layer, differences.attention_norms, rows, update)
+    if differences.feed_forward is FeedForward.NONE:
+        return rows
     if not differences.parallel:
         normed = _norm_before(b, differences, layer, differences.feed_forward_norms, rows)
     update = feed_forward(b, differences, layer, normed)

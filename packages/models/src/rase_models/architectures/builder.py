@@ -1,7 +1,8 @@
 """What an architecture builds its Program with: checked tensors, named buffers, a list of ops."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from enum import Enum
+from types import MappingProxyType
 
 from rase_models.architectures.hyperparameters import read_hyperparameters
 from rase_models.architectures.keys import ArchitectureKeys
@@ -51,6 +52,7 @@ class ProgramBuilder:
         self._buffers: dict[str, int] = {}
         self._kv_layers: list[KvLayer] = []
         self._slices: dict[str, TensorSlice] = {}
+        self._state_sizes: list[int] = []
 
     def emit(self, op: Op) -> None:
         """Append an op."""
@@ -71,6 +73,11 @@ class ProgramBuilder:
         """Add a cache and return its index."""
         self._kv_layers.append(layer)
         return len(self._kv_layers) - 1
+
+    def state(self, size: int) -> int:
+        """Add a state of so many values and return its index."""
+        self._state_sizes.append(size)
+        return len(self._state_sizes) - 1
 
     def embed(self, out: str, scale: float = 1.0) -> str:
         """Look tokens up."""
@@ -109,6 +116,7 @@ class ProgramBuilder:
         scaled: bool = True,
         scaled_bias: bool = False,
         factor: float = 1.0,
+        bias: str | None = None,
     ) -> str:
         """Multiply x with the matrix NAME.weight; NAME.bias and the scalar NAME.scale count when present.
 
@@ -117,18 +125,31 @@ class ProgramBuilder:
             scaled: whether the scalar counts.
             scaled_bias: whether the scalar multiplies the bias too.
             factor: what the result is multiplied by in the end.
+            bias: a bias of another name, which is required.
         """
         weight = self.tensors.matrix(f"{name}.weight", width, self.width(x))
-        bias = self.tensors.optional_vector(f"{name}.bias", width)
+        if bias is None:
+            bias = self.tensors.optional_vector(f"{name}.bias", width)
+        else:
+            self.tensors.vector(bias, width)
         scale = self.scale(name, counts=scaled)
         out = self.buffer(out, width)
         self.emit(Linear(out, x, weight, bias, scale * factor, (scale if scaled_bias else 1.0) * factor))
         return out
 
     def split_linear(
-        self, outs: Sequence[tuple[str, int]], x: str, name: str, *, scaled: bool = True
+        self,
+        outs: Sequence[tuple[str, int]],
+        x: str,
+        name: str,
+        *,
+        scaled: bool = True,
+        biases: Mapping[str, str] = MappingProxyType({}),
     ) -> tuple[str, ...]:
-        """Multiply x with the matrix NAME.weight, whose rows make several buffers of these widths in turn."""
+        """Multiply x with the matrix NAME.weight, whose rows make several buffers of these widths in turn.
+
+        Buffers may have biases of their own, where NAME has none.
+        """
         total = sum(width for _, width in outs)
         weight = self.tensors.matrix(f"{name}.weight", total, self.width(x))
         bias = self.tensors.optional_vector(f"{name}.bias", total)
@@ -137,6 +158,8 @@ class ProgramBuilder:
         for out, width in outs:
             rows = (first, first + width)
             part, part_bias = self.slice(weight, *rows), bias and self.slice(bias, *rows)
+            if out in biases:
+                part_bias = self.tensors.vector(biases[out], width)
             buffers.append(self.buffer(out, width))
             self.emit(Linear(buffers[-1], x, part, part_bias, scale))
             first += width
@@ -202,4 +225,5 @@ class ProgramBuilder:
             buffers=dict(self._buffers),
             kv_layers=tuple(self._kv_layers),
             slices=dict(self._slices),
+            state_sizes=tuple(self._state_sizes),
         )

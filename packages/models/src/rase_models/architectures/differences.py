@@ -53,6 +53,8 @@ class FeedForward(Enum):
     """`ffn_up`, of which the first half of the rows is the gate, and `ffn_down`."""
     PLAIN = auto()
     """`ffn_up` and `ffn_down`, with the activation between them."""
+    NONE = auto()
+    """No network at all."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,6 +107,7 @@ class Differences:
     feed_forward_scaled: bool = False
     experts: Experts = Experts()
     required: tuple[str, ...] = ()
+    output_norm: str = "output_norm"
     parallel: bool = False
     learned_positions: bool = False
     embedding_scale: float = 1.0

@@ -28,7 +28,7 @@ def _hidden(b: ProgramBuilder, differences: Differences, layer: int, x: str) -> 
     scaled, prefix, width = (
         differences.feed_forward_scaled,
         f"blk.{layer}.ffn_",
-        b.sizes.feed_forward_lengths[layer],
+        b.keys.require("feed_forward_length", b.sizes.feed_forward_lengths[layer]),
     )
     if differences.feed_forward is FeedForward.PLAIN:
         up = b.linear("up", x, f"{prefix}up", width, scaled=scaled, scaled_bias=scaled)

@@ -13,7 +13,7 @@ MAX_HEAD_LENGTH = 1 << 16
 
 @dataclass(frozen=True, slots=True)
 class Hyperparameters:
-    """The sizes of a model; a tuple has one entry per layer.
+    """The sizes of a model; a tuple has one entry per layer, which is 0 where the layer has no such thing.
 
     Attributes:
         predicting_blocks: how many more there are, which guess tokens ahead and do not count here.
@@ -47,10 +47,11 @@ def read_hyperparameters(keys: ArchitectureKeys, max_blocks: int) -> Hyperparame
     predicting = keys.count("nextn_predict_layers", 0, most=max(total - 1, 1))
     blocks = total - predicting
     embedding = keys.count("embedding_length")
-    heads = keys.counts("attention.head_count", total)
+    none = (0,) * total
+    heads = keys.counts("attention.head_count", total, none)
     heads_kv = keys.counts("attention.head_count_kv", total, heads)
     _check_groups(keys, heads, heads_kv)
-    feed_forward = keys.counts("feed_forward_length", total)
+    feed_forward = keys.counts("feed_forward_length", total, none)
     experts = keys.count("expert_count", 0)
     return Hyperparameters(
         context_length=min(keys.count("context_length", most=1 << 64), MAX_POSITION),
@@ -59,8 +60,8 @@ def read_hyperparameters(keys: ArchitectureKeys, max_blocks: int) -> Hyperparame
         predicting_blocks=predicting,
         head_counts=heads[:blocks],
         head_counts_kv=heads_kv[:blocks],
-        key_length=_head_length(keys, "attention.key_length", embedding, heads[0]),
-        value_length=_head_length(keys, "attention.value_length", embedding, heads[0]),
+        key_length=_head_length(keys, "attention.key_length", embedding, max(heads)),
+        value_length=_head_length(keys, "attention.value_length", embedding, max(heads)),
         feed_forward_lengths=feed_forward[:blocks],
         expert_length=keys.count("expert_feed_forward_length", feed_forward[0]),
         expert_count=experts,
@@ -71,12 +72,14 @@ def read_hyperparameters(keys: ArchitectureKeys, max_blocks: int) -> Hyperparame
 
 def _check_groups(keys: ArchitectureKeys, heads: Sequence[int], heads_kv: Sequence[int]) -> None:
     for head_count, head_count_kv in zip(heads, heads_kv, strict=True):
-        if head_count % head_count_kv:
+        if head_count_kv and head_count % head_count_kv:
             raise keys.error("attention.head_count_kv", f"a divisor of the {head_count} heads", head_count_kv)
 
 
 def _head_length(keys: ArchitectureKeys, key: str, embedding: int, heads: int) -> int:
     given = keys.count(key, 0, most=MAX_HEAD_LENGTH)
-    if not given and embedding % heads:
+    if given or not heads:
+        return given
+    if embedding % heads:
         raise keys.error("attention.head_count", f"a divisor of the embedding length {embedding}", heads)
-    return given or embedding // heads
+    return embedding // heads

@@ -42,14 +42,18 @@ class ArchitectureKeys:
         return self._checked_count(key, value, most)
 
     def counts(self, key: str, layers: int, default: Sequence[int] | None = None) -> tuple[int, ...]:
-        """Return a positive number for each layer, from an array or from one number for all."""
+        """Return a number for each layer, from an array, where it may be 0, or from one number for all."""
         if not self.is_array(key):
             value = self.count(key, 0 if default is not None else None)
             return (value,) * layers if value or default is None else tuple(default)
         values = self._file.integers(self._full(key))
         if len(values) != layers:
             raise self.error(key, f"one number or {layers} of them", f"{len(values)} of them")
-        return tuple(self._checked_count(key, value, MAX_COUNT) for value in values)
+        return tuple(value and self._checked_count(key, value, MAX_COUNT) for value in values)
+
+    def require(self, key: str, value: int) -> int:
+        """Return a number that must not be 0 here, though it may be elsewhere."""
+        return value if value else self._default(key, None, f"a number from 1 to {MAX_COUNT}")
 
     def number(self, key: str, default: float | None = None) -> float:
         """Return a finite number, greater than 0; required when there is no default."""

@@ -89,7 +89,7 @@ class TensorTable:
 
     def _shaped(self, name: str, shape: tuple[int, ...]) -> TensorInfo:
         info = self._info(name, f"shape {_shown(shape)}")
-        if info.shape != shape:
+        if _squeezed(info.shape) != _squeezed(shape):
             raise self._error(name, f"shape {_shown(shape)}", _shown(info.shape))
         return info
 
@@ -101,6 +101,11 @@ class TensorTable:
 
     def _error(self, name: str, expected: str, found: str) -> InvalidGguf:
         return InvalidGguf(self._file.path, f"tensor {name!r}: expected {expected}, found {found}")
+
+
+def _squeezed(shape: tuple[int, ...]) -> tuple[int, ...]:
+    """Return a shape without its outermost dimensions of 1, which some writers leave out."""
+    return shape[1:] if len(shape) > 1 and shape[0] == 1 else shape
 
 
 def _shown(shape: tuple[int, ...]) -> str:

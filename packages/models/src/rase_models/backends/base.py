@@ -1,7 +1,7 @@
 """The contract that a backend implements: run a Program on batches of rows over a paged KV cache."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Protocol, TypeAlias
 
 import numpy as np
@@ -43,6 +43,8 @@ class Rows:
         outputs: int32 [outputs], ascending indices of the rows whose logits are wanted; may be empty.
         block_tables: int32 [sequences, blocks]: position p of a sequence lives in block
             `table[p // BLOCK_TOKENS]`; -1 past the last block of a sequence.
+        states: int32 [sequences], the slot of each sequence's states; empty for a program without any. A run
+            reads it unless the sequence's first row is at position 0, and leaves what is after its last row.
     """
 
     sequences: NDArray[np.int32]
@@ -50,6 +52,7 @@ class Rows:
     tokens: NDArray[np.int32]
     outputs: NDArray[np.int32]
     block_tables: NDArray[np.int32]
+    states: NDArray[np.int32] = field(default_factory=lambda: np.empty(0, np.int32))
 
 
 class Runner(Protocol):
@@ -78,6 +81,16 @@ class Runner(Protocol):
 
     def close(self) -> None:
         """Stop threads and free memory; the runner is unusable afterwards."""
+
+
+class StatefulRunner(Runner, Protocol):
+    """A runner of programs whose sequences keep states, in slots."""
+
+    def reserve_states(self, slots: int) -> None:
+        """Make room for at least so many slots; the contents of earlier ones stay."""
+
+    def copy_state(self, source: int, target: int) -> None:
+        """Copy a slot."""
 
 
 class Backend(Protocol):

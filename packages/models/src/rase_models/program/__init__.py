@@ -8,6 +8,7 @@ from rase_models.program.ops import (
     CopyParts,
     Embed,
     GatedActivation,
+    GatedDelta,
     HeadLinear,
     LayerNorm,
     Linear,
@@ -19,7 +20,9 @@ from rase_models.program.ops import (
     Rotate,
     Scoring,
     SelectOutputs,
+    ShortConv,
     SoftCap,
+    StateScan,
     tensors_of,
 )
 from rase_models.program.program import KvLayer, Program, TensorSlice
@@ -32,6 +35,7 @@ __all__ = [
     "CopyParts",
     "Embed",
     "GatedActivation",
+    "GatedDelta",
     "HeadLinear",
     "KvLayer",
     "LayerNorm",
@@ -45,7 +49,9 @@ __all__ = [
     "Rotate",
     "Scoring",
     "SelectOutputs",
+    "ShortConv",
     "SoftCap",
+    "StateScan",
     "TensorSlice",
     "tensors_of",
 ]

@@ -37,6 +37,7 @@ class Program:
         ops: in order of execution. The last one writes the buffer `logits`, [outputs, vocab_size].
         buffers: the width, in float32 values, of a row of every buffer that the ops name.
         kv_layers: the caches, indexed by the `layer` of attention ops.
+        state_sizes: float32 values that a sequence keeps besides caches, indexed by the `state` of ops.
         slices: names, which the ops use like those of tensors, for parts of tensors.
     """
 
@@ -47,6 +48,7 @@ class Program:
     buffers: Mapping[str, int]
     kv_layers: tuple[KvLayer, ...]
     slices: Mapping[str, TensorSlice] = field(default_factory=dict)
+    state_sizes: tuple[int, ...] = ()
 
     @property
     def tensors(self) -> frozenset[str]:

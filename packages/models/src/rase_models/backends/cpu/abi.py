@@ -38,6 +38,21 @@ HEADS = 136
 EPSILON = 144
 SCALE = 152
 
+# Ops that carry a state along a sequence.
+STATE_OFFSET = 160
+"""Where the op's state begins in a slot, in bytes."""
+KEY_HEADS = 168
+"""Parts of IN_2 and IN_3, each of which several parts of X share."""
+IN_2 = 176
+IN_2_STRIDE = 184
+IN_3 = 192
+IN_3_STRIDE = 200
+STEP_SIZES = 208
+STEP_SIZES_STRIDE = 216
+BETAS = 224
+BETAS_STRIDE = 232
+TAPS = 240
+
 # Parts of rows.
 FROM_FIRST = 160
 FROM_STRIDE = 168
@@ -169,6 +184,10 @@ PROFILE = 296
 """Address of two counters an op (work and waiting of thread 0, in the units of `cycle_counter`), or 0."""
 SLEEPERS_SEEN = 304
 """How many workers slept when the run started."""
+STATE_SLOTS = 312
+"""Address of the addresses of the slots of states."""
+STATES = 320
+"""Address of int32 [sequences], the slot of each."""
 
 # What the kernel of runs does.
 WHOLE_RUN = 0

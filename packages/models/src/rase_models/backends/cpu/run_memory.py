@@ -26,8 +26,10 @@ class RunMemory:
     def __init__(self, team: Team, table: OpTable, lowered: Lowered, arena: Arena) -> None:
         self._team = team
         self._blocks = KvBlocks(lowered.block_nbytes)
+        self._states = KvBlocks(lowered.state_nbytes)
         self._ropes = RopeTables(table, lowered.rope_rows)
         team.hold("blocks", self._blocks)
+        team.hold("states", self._states)
         team.hold("ropes", self._ropes)
         self._logits_width = lowered.logits_stride // 4
         self._result_nbytes = shapes.span_result_nbytes(lowered.value_length) if lowered.value_length else 0
@@ -48,8 +50,8 @@ class RunMemory:
             self._team.set(stride, size)
 
     def _set_up_rows(self, arena: Arena) -> NDArray[np.int32]:
-        rows = arena.take(4 * 4 * MAX_ROWS).view(np.int32).reshape(4, MAX_ROWS)
-        words = (abi.SEQUENCES, abi.POSITIONS, abi.TOKENS, abi.OUTPUT_INDICES)
+        words = (abi.SEQUENCES, abi.POSITIONS, abi.TOKENS, abi.OUTPUT_INDICES, abi.STATES)
+        rows = arena.take(len(words) * 4 * MAX_ROWS).view(np.int32).reshape(len(words), MAX_ROWS)
         for offset, row in zip(words, rows, strict=True):
             self._team.set(offset, int(row.ctypes.data))
         return rows
@@ -65,6 +67,17 @@ class RunMemory:
         """Copy a KV block, all layers."""
         self._blocks.copy(source, target)
 
+    def reserve_states(self, slots: int) -> None:
+        """Make room for at least so many slots of states; the contents of earlier ones stay."""
+        if slots > len(self._states):
+            self._team.settle()
+            self._states.reserve(slots)
+            self._team.set(abi.STATE_SLOTS, int(self._states.addresses.ctypes.data))
+
+    def copy_state(self, source: int, target: int) -> None:
+        """Copy a slot of states."""
+        self._states.copy(source, target)
+
     def take(self, rows: Rows) -> None:
         """Copy a run's description to where the kernels look for it, and make room for its positions."""
         count, outputs = len(rows.tokens), len(rows.outputs)
@@ -76,6 +89,7 @@ class RunMemory:
         described[1, :count] = rows.positions
         described[2, :count] = rows.tokens
         described[3, :outputs] = rows.outputs
+        described[4, : len(rows.states)] = rows.states
         self._team.set(abi.ROWS, count)
         self._team.set(abi.OUTPUTS, outputs)
 

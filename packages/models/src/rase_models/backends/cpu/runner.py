@@ -97,6 +97,14 @@ class CpuRunner:
         """Copy a KV block, all layers. Raises what `run` raises."""
         self._usable_memory().copy_block(source, target)
 
+    def reserve_states(self, slots: int) -> None:
+        """Make room for at least so many slots of states. Raises what `run` raises."""
+        self._usable_memory().reserve_states(slots)
+
+    def copy_state(self, source: int, target: int) -> None:
+        """Copy a slot of states. Raises what `run` raises."""
+        self._usable_memory().copy_state(source, target)
+
     def run(self, rows: Rows) -> NDArray[np.float32]:
         """Compute float32 [outputs, vocab_size]; writes keys and values of all rows into the cache.
 

@@ -14,6 +14,7 @@ from rase_models.program import (
     CopyParts,
     Embed,
     GatedActivation,
+    GatedDelta,
     HeadLinear,
     LayerNorm,
     Linear,
@@ -22,7 +23,9 @@ from rase_models.program import (
     Rope,
     Rotate,
     SelectOutputs,
+    ShortConv,
     SoftCap,
+    StateScan,
 )
 
 
@@ -93,6 +96,9 @@ Step = (
     | SoftCap
     | Add
     | MoeFfn
+    | ShortConv
+    | StateScan
+    | GatedDelta
     | SelectOutputs
     | AddLinear
     | GatedLinear
@@ -114,6 +120,9 @@ _READ_FIELDS: Mapping[type, tuple[str, ...]] = {
     SoftCap: ("x",),
     Add: ("x", "y"),
     MoeFfn: ("x",),
+    ShortConv: ("x",),
+    StateScan: ("x", "b", "c", "step"),
+    GatedDelta: ("q", "k", "v", "step", "beta"),
     SelectOutputs: ("x",),
     AddLinear: ("x", "out"),
     GatedLinear: ("x",),

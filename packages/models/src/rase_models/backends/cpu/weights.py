@@ -21,6 +21,7 @@ from rase_models.gguf.quants import dequantize
 from rase_models.program import (
     Attention,
     Embed,
+    GatedDelta,
     HeadLinear,
     LayerNorm,
     Linear,
@@ -28,6 +29,8 @@ from rase_models.program import (
     Op,
     Program,
     RmsNorm,
+    ShortConv,
+    StateScan,
     TensorSlice,
 )
 
@@ -78,8 +81,14 @@ def vector_names(ops: Iterable[Op]) -> frozenset[str]:
     for op in ops:
         if isinstance(op, RmsNorm | LayerNorm):
             names.add(op.weight)
-        if isinstance(op, Linear | LayerNorm):
+        if isinstance(op, Linear | LayerNorm | ShortConv):
             names.add(op.bias)
+        if isinstance(op, ShortConv):
+            names.add(op.weight)
+        if isinstance(op, StateScan | GatedDelta):
+            names.add(op.decay)
+        if isinstance(op, StateScan):
+            names.add(op.skip)
         if isinstance(op, Attention):
             names.add(op.sinks)
         if isinstance(op, MoeFfn):

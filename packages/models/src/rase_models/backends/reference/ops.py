@@ -1,7 +1,7 @@
 """What each op means: one function per op, from the buffers of a run to the buffers of a run."""
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import MappingProxyType
 
@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from rase_models.backends.base import Rows
 from rase_models.backends.reference.cache import LayerCache
+from rase_models.backends.reference.recurrent import gated_delta, short_conv, state_scan
 from rase_models.program import (
     Activate,
     Activation,
@@ -18,6 +19,7 @@ from rase_models.program import (
     CopyParts,
     Embed,
     GatedActivation,
+    GatedDelta,
     HeadLinear,
     LayerNorm,
     Linear,
@@ -29,7 +31,9 @@ from rase_models.program import (
     Rotate,
     Scoring,
     SelectOutputs,
+    ShortConv,
     SoftCap,
+    StateScan,
 )
 
 Floats = NDArray[np.float32]
@@ -37,12 +41,16 @@ Floats = NDArray[np.float32]
 
 @dataclass(slots=True)
 class Run:
-    """A run of a Program: its rows, weights, caches, and the buffers so far, float32 [rows, width]."""
+    """A run of a Program: its rows, weights, caches, the buffers so far, and the states of stateful ops.
+
+    Buffers are float32 [rows, width], states float32 [slots, size].
+    """
 
     rows: Rows
     weights: Mapping[str, Floats]
     caches: tuple[LayerCache, ...]
     buffers: dict[str, Floats] = field(default_factory=dict)
+    states: Sequence[Floats] = ()
 
 
 def embed(op: Embed, run: Run) -> None:
@@ -282,8 +290,19 @@ def sigmoid(x: Floats) -> Floats:
         return np.asarray(1.0 / (1.0 + np.exp(-x)), np.float32)
 
 
+def softplus(x: Floats) -> Floats:
+    """Return ln(1 + exp(x)), without overflow."""
+    return np.asarray(np.logaddexp(x, 0), np.float32)
+
+
 ACTIVATIONS: Mapping[Activation, Callable[[Floats], Floats]] = MappingProxyType(
-    {Activation.SILU: silu, Activation.GELU_TANH: gelu_tanh, Activation.SIGMOID: sigmoid}
+    {
+        Activation.SILU: silu,
+        Activation.GELU_TANH: gelu_tanh,
+        Activation.SIGMOID: sigmoid,
+        Activation.SOFTPLUS: softplus,
+        Activation.NONE: lambda x: x,
+    }
 )
 
 _CLAMP, _CLAMPED_ALPHA = 7.0, 1.702
@@ -296,6 +315,7 @@ _OPS: Mapping[type[Op], Callable[..., None]] = MappingProxyType(
         CopyParts: copy_parts,
         Embed: embed,
         GatedActivation: gated_activation,
+        GatedDelta: gated_delta,
         HeadLinear: head_linear,
         LayerNorm: layer_norm,
         Linear: linear,
@@ -303,7 +323,9 @@ _OPS: Mapping[type[Op], Callable[..., None]] = MappingProxyType(
         RmsNorm: rms_norm,
         Rotate: rotate,
         SelectOutputs: select_outputs,
+        ShortConv: short_conv,
         SoftCap: soft_cap,
+        StateScan: state_scan,
     }
 )
 

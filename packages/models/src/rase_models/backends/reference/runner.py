@@ -27,6 +27,7 @@ class ReferenceRunner:
         self._program = program
         self._weights = dict(weights)
         self._caches = layer_caches(program.kv_layers)
+        self._states = [np.zeros((0, size), np.float32) for size in program.state_sizes]
 
     def reserve(self, blocks: int) -> None:
         """Make room for at least so many KV blocks."""
@@ -38,9 +39,20 @@ class ReferenceRunner:
         for cache in self._caches:
             cache.copy_block(source, target)
 
+    def reserve_states(self, slots: int) -> None:
+        """Make room for at least so many slots of states."""
+        for layer, states in enumerate(self._states):
+            more = np.zeros((max(slots - len(states), 0), states.shape[1]), np.float32)
+            self._states[layer] = np.concatenate([states, more])
+
+    def copy_state(self, source: int, target: int) -> None:
+        """Copy a slot, all states."""
+        for states in self._states:
+            states[target] = states[source]
+
     def run(self, rows: Rows) -> Floats:
         """Compute float32 [outputs, vocab_size]; writes keys and values of all rows into the cache."""
-        run = Run(rows, self._weights, self._caches)
+        run = Run(rows, self._weights, self._caches, states=self._states)
         with np.errstate(all="ignore"):  # damaged weights give NaN, which whoever reads the logits reports
             for op in self._program.ops:
                 execute(op, run)

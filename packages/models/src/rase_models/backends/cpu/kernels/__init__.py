@@ -16,6 +16,7 @@ BUILDERS: Mapping[str, str] = {
     "embed": f"{_HERE}.embedding:embed",
     "expert_linear": f"{_HERE}.experts:expert_linear",
     "gated_activation": f"{_HERE}.gated_activation:gated_activation",
+    "gated_delta": f"{_HERE}.scans:gated_delta",
     "gated_experts": f"{_HERE}.experts:gated_experts",
     "gated_linear": f"{_HERE}.gated_linear:gated_linear",
     "gather_experts": f"{_HERE}.experts:gather_experts",
@@ -30,7 +31,9 @@ BUILDERS: Mapping[str, str] = {
     "rms_norm": f"{_HERE}.norm:rms_norm",
     "rotate": f"{_HERE}.rope:rotate",
     "run": f"{_HERE}.interpreter:run",
+    "short_conv": f"{_HERE}.short_conv:short_conv",
     "soft_cap": f"{_HERE}.soft_cap:soft_cap",
+    "state_scan": f"{_HERE}.scans:state_scan",
     "store_kv": f"{_HERE}.kv_cache:store_kv",
     "worker": f"{_HERE}.interpreter:worker",
 }

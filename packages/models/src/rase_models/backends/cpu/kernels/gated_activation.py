@@ -9,6 +9,7 @@ from rase_models.backends.cpu.kernels.claims import share
 from rase_models.backends.cpu.kernels.records import records_of, write_record
 from rase_models.backends.cpu.kernels.rows import input_row, output_row, row_count
 from rase_models.backends.cpu.simd import (
+    absolute,
     add,
     compiled,
     divide,
@@ -31,6 +32,7 @@ from rase_models.backends.cpu.simd import (
 _GELU_SCALE = 0.7978845608028654  # sqrt(2 / pi)
 _GELU_CUBIC = 0.044715
 _CLAMP, _CLAMPED_ALPHA = 7.0, 1.702
+_LAST_POWER = 15  # of the series of artanh, whose argument is at most 1/3: an error under 1e-8
 
 
 @compiled
@@ -53,7 +55,30 @@ def _sigmoid(x: Any) -> Any:
     return sigmoid(x)
 
 
-ACTIVATIONS: Mapping[str, Any] = {"silu": _silu, "gelu_tanh": _gelu_tanh, "sigmoid": _sigmoid}
+@compiled
+def _softplus(x: Any) -> Any:
+    """Return ln(1 + exp(x)) = max(x, 0) + 2 artanh(u / (u + 2)) with u = exp(-|x|)."""
+    u = exp(negate(absolute(x)))
+    s = divide(u, add(u, splat(f32(2.0))))
+    square = multiply(s, s)
+    tail = splat(f32(1.0 / _LAST_POWER))
+    for power in range(_LAST_POWER - 2, 0, -2):
+        tail = fma(tail, square, splat(f32(1.0) / f32(power)))
+    return add(maximum(x, splat(f32(0.0))), multiply(multiply(s, splat(f32(2.0))), tail))
+
+
+@compiled
+def _same(x: Any) -> Any:
+    return x
+
+
+ACTIVATIONS: Mapping[str, Any] = {
+    "silu": _silu,
+    "gelu_tanh": _gelu_tanh,
+    "sigmoid": _sigmoid,
+    "softplus": _softplus,
+    "none": _same,
+}
 """Compiled functions of 16 lanes, by the value of `program.Activation`."""
 
 

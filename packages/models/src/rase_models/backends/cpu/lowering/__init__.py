@@ -13,6 +13,7 @@ from rase_models.backends.cpu.lowering.matrices import (
     emit_head_linear,
     emit_linear,
 )
+from rase_models.backends.cpu.lowering.recurrent import emit_gated_delta, emit_short_conv, emit_state_scan
 from rase_models.backends.cpu.lowering.rows import (
     emit_activate,
     emit_add,
@@ -35,6 +36,7 @@ from rase_models.program import (
     CopyParts,
     Embed,
     GatedActivation,
+    GatedDelta,
     HeadLinear,
     LayerNorm,
     Linear,
@@ -43,7 +45,9 @@ from rase_models.program import (
     RmsNorm,
     Rotate,
     SelectOutputs,
+    ShortConv,
     SoftCap,
+    StateScan,
 )
 
 __all__ = ["Lowered", "lower"]
@@ -56,6 +60,7 @@ EMITTERS: Mapping[type, Callable[..., None]] = {
     CopyParts: emit_copy_parts,
     Embed: emit_embed,
     GatedActivation: emit_gated_activation,
+    GatedDelta: emit_gated_delta,
     GatedLinear: emit_gated_linear,
     HeadLinear: emit_head_linear,
     LayerNorm: emit_layer_norm,
@@ -66,7 +71,9 @@ EMITTERS: Mapping[type, Callable[..., None]] = {
     RmsNorm: emit_rms_norm,
     Rotate: emit_rotate,
     SelectOutputs: emit_select,
+    ShortConv: emit_short_conv,
     SoftCap: emit_soft_cap,
+    StateScan: emit_state_scan,
 }
 """What makes rows of each kind of step."""
 

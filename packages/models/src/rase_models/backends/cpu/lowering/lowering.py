@@ -31,6 +31,7 @@ class Lowered:
         rope_rows: for each row with a rope table, its index and the rope; the table's address is set later.
         scratch_nbytes, private_nbytes: memory that each thread needs.
         block_nbytes: size of a KV block.
+        state_nbytes: size of a slot of states, 0 without any.
         value_length: the longest value of an attention head, 0 without attention.
         logits_stride: bytes between rows of logits.
     """
@@ -40,6 +41,7 @@ class Lowered:
     scratch_nbytes: int = 0
     private_nbytes: int = 0
     block_nbytes: int = 0
+    state_nbytes: int = 0
     value_length: int = 0
     logits_stride: int = 0
 
@@ -119,6 +121,12 @@ class Lowering:
             self.expert_memories[sizes] = make_expert_memory(sizes, self.max_rows, self.arena)
         return self.expert_memories[sizes]
 
+    def take_state(self, values: int) -> int:
+        """Return where a state of so many float32 begins in a slot."""
+        offset = self.lowered.state_nbytes
+        self.lowered.state_nbytes += -(-4 * values // 64) * 64
+        return offset
+
     # Inputs and outputs.
 
     def floats_in(self, name: str, x: int = abi.X, stride: int = abi.X_STRIDE) -> Words:
@@ -148,18 +156,18 @@ class Lowering:
         floats = records = False
         for step in self.steps[self.index + 1 :]:
             if name in reads(step):
-                as_records = self._reads_records(step, name)
-                records, floats = records or as_records, floats or not as_records
+                as_floats, as_records = self._forms_read(step, name)
+                floats, records = floats or as_floats, records or as_records
             if written(step) == name and name not in reads(step):
                 break
         return floats or not records, records
 
-    def _reads_records(self, step: Step, name: str) -> bool:
-        if isinstance(step, Linear | AddLinear | HeadLinear) and step.x == name:
-            if isinstance(step, AddLinear) and step.out == name:
-                return False
-            return self.matrix(step.weight).form.is_quantised
-        return isinstance(step, GatedLinear) and self.matrix(step.gate).form.is_quantised
+    def _forms_read(self, step: Step, name: str) -> tuple[bool, bool]:
+        """Say whether a step reads one of its inputs as float32, and as records."""
+        weight = _multiplied_by(step, name)
+        records = weight is not None and self.matrix(weight).form.is_quantised
+        adds_to_it = isinstance(step, AddLinear) and step.out == name
+        return not records or adds_to_it or isinstance(step, MoeFfn), records
 
     def values_out(self, name: str, *, source: str | None = None) -> tuple[Words, list[Resource], int]:
         """Return words, writes and flags for a kernel that can write float32, records or both.
@@ -200,6 +208,15 @@ class Lowering:
         self.private[name] = name
         flags = abi.WRITE_RECORDS | abi.PRIVATE | abi.REPLICATED
         self.emit(KernelKey("copy_rows"), words, [("floats", name)], [("records", name)], flags)
+
+
+def _multiplied_by(step: Step, name: str) -> str | None:
+    """Return the matrix that a step multiplies an input by, as `matrix_input` gives it; None without one."""
+    if isinstance(step, Linear | AddLinear | HeadLinear) and step.x == name:
+        return step.weight
+    if isinstance(step, GatedLinear):
+        return step.gate
+    return step.router if isinstance(step, MoeFfn) else None
 
 
 def layer_offsets(layers: Sequence[KvLayer]) -> list[int]:

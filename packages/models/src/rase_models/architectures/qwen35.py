@@ -1,0 +1,102 @@
+"""qwen35: Qwen 3.5, three of four layers with a gated delta rule, the others with gated attention."""
+
+import math
+
+from rase_models.architectures.block import build_decoder
+from rase_models.architectures.builder import Norm, ProgramBuilder
+from rase_models.architectures.convolution import convolve
+from rase_models.architectures.differences import Differences, Mixed, Norms
+from rase_models.architectures.positions import same_positions
+from rase_models.program import (
+    Activate,
+    Activation,
+    Attention,
+    GatedActivation,
+    GatedDelta,
+    KvLayer,
+    Program,
+    RopePairing,
+    Rotate,
+)
+
+_PERIOD = 4
+
+
+def build(b: ProgramBuilder) -> Program:
+    """Build qwen35; text has one position in all sections of its rotary positions."""
+    recurrent = _recurrent_layers(b)
+
+    def mix(b: ProgramBuilder, differences: Differences, layer: int, x: str) -> Mixed:
+        return _delta(b, layer, x) if recurrent[layer] else _attend(b, differences, layer, x)
+
+    differences = Differences(
+        same_positions(b, RopePairing.HALVES),
+        attention_norms=Norms("attn_norm", None),
+        feed_forward_norms=Norms("post_attention_norm", None),
+        feed_forward_scaled=True,
+    )
+    return build_decoder(b, differences, mix)
+
+
+def _recurrent_layers(b: ProgramBuilder) -> tuple[bool, ...]:
+    key, layers = "attention.recurrent_layers", b.sizes.block_count
+    if not b.keys.is_array(key):
+        period = b.keys.count("full_attention_interval", _PERIOD)
+        return tuple((layer + 1) % period != 0 for layer in range(layers))
+    flags = b.keys.flags(key)
+    if len(flags) != layers + b.sizes.predicting_blocks:
+        raise b.keys.error(key, f"{layers} bools", f"{len(flags)} of them")
+    return flags
+
+
+def _delta(b: ProgramBuilder, layer: int, x: str) -> Mixed:
+    """Emit a convolution, the gated delta rule, a norm and a gate."""
+    keys, prefix = b.keys, f"blk.{layer}."
+    inner, length = keys.count("ssm.inner_size"), keys.count("ssm.state_size")
+    heads, key_heads = keys.count("ssm.time_step_rank"), keys.count("ssm.group_count")
+    _check_heads(b, inner, heads, key_heads)
+    keys_width = key_heads * length
+    inputs = b.linear("conv_in", x, f"{prefix}attn_qkv", 2 * keys_width + inner)
+    gate = b.linear("gate", x, f"{prefix}attn_gate", inner)
+    step = b.linear("step", x, f"{prefix}ssm_alpha", heads, bias=f"{prefix}ssm_dt.bias")
+    b.emit(Activate(step, step, Activation.SOFTPLUS))
+    beta = b.linear("beta", x, f"{prefix}ssm_beta", heads)
+    b.emit(Activate(beta, beta, Activation.SIGMOID))
+    widths = (("delta_q", keys_width), ("delta_k", keys_width), ("delta_v", inner))
+    q, k, v = convolve(b, inputs, f"{prefix}ssm_conv1d", widths, biased=False)
+    decay, epsilon = b.tensors.vector(f"{prefix}ssm_a", heads), keys.number(Norm.RMS.value)
+    out, state = b.buffer("mixed", inner), b.state(inner * length)
+    b.emit(GatedDelta(out, q, k, v, step, beta, decay, heads, key_heads, epsilon, state))
+    b.norm(out, out, f"{prefix}ssm_norm", heads)
+    b.emit(GatedActivation(out, gate, out, Activation.SILU))
+    return Mixed(out, f"{prefix}ssm_out")
+
+
+def _check_heads(b: ProgramBuilder, inner: int, heads: int, key_heads: int) -> None:
+    if inner % heads:
+        raise b.keys.error("ssm.time_step_rank", f"a divisor of {inner}", heads)
+    if heads % key_heads:
+        raise b.keys.error("ssm.group_count", f"a divisor of the {heads} heads", key_heads)
+
+
+def _attend(b: ProgramBuilder, differences: Differences, layer: int, x: str) -> Mixed:
+    """Emit attention whose results are gated by what comes with the queries."""
+    sizes, prefix, positions = b.sizes, f"blk.{layer}.attn_", differences.positions[layer]
+    heads = b.keys.require("attention.head_count", sizes.head_counts[layer])
+    heads_kv = b.keys.require("attention.head_count_kv", sizes.head_counts_kv[layer])
+    length, value_length = sizes.key_length, sizes.value_length
+    both = b.linear("q_and_gate", x, f"{prefix}q", heads * (length + value_length))
+    q = b.copy_parts("q", both, heads, length, length)
+    gate = b.copy_parts("attention_gate", both, heads, value_length, value_length, first=length)
+    k = b.linear("k", x, f"{prefix}k", heads_kv * length)
+    v = b.linear("v", x, f"{prefix}v", heads_kv * value_length)
+    for kind, buffer, count in (("q", q, heads), ("k", k, heads_kv)):
+        b.norm(buffer, buffer, f"{prefix}{kind}_norm", count)
+        if positions.rope is not None:
+            b.emit(Rotate(buffer, count, positions.rope))
+    cache = b.kv_layer(KvLayer(heads_kv, length, value_length))
+    out = b.buffer("attended", heads * value_length)
+    scale = sizes.attention_scale or 1 / math.sqrt(length)
+    b.emit(Attention(out, q, k, v, cache, heads, heads_kv, length, value_length, scale))
+    b.emit(GatedActivation(out, gate, out, Activation.SIGMOID))
+    return Mixed(out, f"{prefix}output")
