@@ -43,7 +43,8 @@ class Engine(ModelStore):
             where they do not suffice for one context, the context is shorter. None for a quarter of the
             machine's memory, and always enough for one context.
         limits: how many requests to each model wait and run at once, and how many tokens of earlier ones
-            are kept; None for SchedulerLimits(), with four contexts of kept tokens.
+            are kept; None for SchedulerLimits(). Unless that or `kv_memory` is given, what is kept is a
+            quarter of the memory for keys and values, and four contexts at most.
         cache: the models in memory, to share them; what loads them is then the cache's own affair.
 
     Nothing is read before it is needed. A model is verified and loaded when it is first used, and stays in

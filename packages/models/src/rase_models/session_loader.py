@@ -33,7 +33,7 @@ from rase_models.registration import ARCHITECTURE_ALIASES
 from rase_models.session import Session
 from rase_models.tokenizers import Tokenizer, check_match, load_tokenizer, tokenizer_from_gguf
 
-_CONTEXTS_CACHED = 4
+_CONTEXTS_KEPT, _SHARE_KEPT = 4, 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,8 +44,8 @@ class SessionLoader:
         context_length: the most tokens of a sequence, where the model's own limit is not lower.
         progress: hears of loading and compiling.
         kv_memory: the most bytes for a model's keys and values; see `kv_budget`.
-        limits: how many requests a model takes on; by default the prefixes that it keeps for later requests
-            are limited to four contexts.
+        limits: how many requests a model takes on. Unless they or `kv_memory` say more of it, a quarter of
+            the memory, and four contexts at most, may keep prefixes for later requests.
         digests: what is known of the hashes of files that could not be loaded.
     """
 
@@ -109,9 +109,11 @@ class SessionLoader:
             raise
 
     def _limits(self, decoder: ProgramDecoder) -> SchedulerLimits:
-        if self.limits.cached_tokens is not None:
+        capacity = decoder.kv_capacity
+        if self.limits.cached_tokens is not None or self.kv_memory is not None or capacity is None:
             return self.limits
-        return replace(self.limits, cached_tokens=_CONTEXTS_CACHED * decoder.context_length)
+        kept = min(_CONTEXTS_KEPT * decoder.context_length, capacity // _SHARE_KEPT)
+        return replace(self.limits, cached_tokens=kept)
 
     def _verified_decoder(self, manifest: ModelManifest, file: GgufFile, device: str) -> ProgramDecoder:
         with ByteHashes(len(file.parts)) as hashes:
