@@ -77,3 +77,14 @@ def test_a_prompt_that_cannot_be_evaluated_is_refused(
     assert response.status_code == 400
     assert response.json()["error"]["code"] == code
     assert response.json()["error"]["param"] == "prompt"
+
+
+def test_the_answers_of_one_request_are_bounded(client: httpx.Client) -> None:
+    body = {"model": "demo", "prompt": ["Hi"] * 2048, "n": 2, "max_tokens": 1}
+    refused = client.post("/v1/completions", json=body)
+    assert refused.status_code == 400
+    assert refused.json()["error"]["param"] == "n"
+    params = {"n": 128, "max_new_tokens": 1}
+    refused = client.post("/generate", json={"model": "demo", "text": ["Hi"] * 17, "sampling_params": params})
+    assert refused.status_code == 400
+    assert refused.json()["error"]["param"] == "sampling_params.n"

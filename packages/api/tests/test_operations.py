@@ -98,6 +98,13 @@ def test_requests_tokens_and_times_are_counted(fresh: httpx.Client) -> None:
     assert counted[("rase_requests_running",)] == 1  # the one that reads the metrics
 
 
+def test_a_prompt_counts_once_however_many_choices_it_has(fresh: httpx.Client) -> None:
+    fresh.post("/v1/completions", json={"model": "demo", "prompt": ["Hi", "Hello"], "n": 3})
+    counted = samples(fresh)
+    assert counted["rase_prompt_tokens_total", "demo"] == len("Hi") + len("Hello")
+    assert counted["rase_completion_tokens_total", "demo"] == 6 * 6
+
+
 def test_two_servers_count_apart(fresh: httpx.Client) -> None:
     with served(create_app(ScriptedEngine())) as other:
         httpx.post(f"{other}{URL}", json=CHAT)

@@ -110,6 +110,24 @@ def test_a_mapping_replaces_fields_of_a_base() -> None:
     assert (config.seed, config.top_k, config.stop) == (3, 7, ("x",))
 
 
+def test_a_request_adds_stops_and_bad_words_and_replaces_the_rest() -> None:
+    own = GenerationConfig(
+        stop=("a",), stop_tokens=frozenset({1}), bad_words=((1,),), logit_bias={1: 1.0}, seed=3, top_k=5
+    )
+    request = {
+        "stop": ["b", "a"],
+        "stop_tokens": [2],
+        "bad_words": [[1], [2]],
+        "logit_bias": {"2": 2},
+        "seed": 4,
+    }
+    merged = own.merged(request)
+    assert (merged.stop, merged.stop_tokens) == (("a", "b"), {1, 2})
+    assert (merged.bad_words, merged.logit_bias) == (((1,), (2,)), {2: 2.0})
+    assert (merged.seed, merged.top_k) == (4, 5)
+    assert own.merged({}) == own
+
+
 def test_an_unknown_parameter_is_named_with_the_known_ones() -> None:
     with pytest.raises(InvalidGenerationConfig, match=r"'topk'.*top_k") as caught:
         GenerationConfig.from_mapping({"topk": 7})

@@ -61,10 +61,11 @@ class Text:
 
 @dataclass(frozen=True, slots=True)
 class Finished:
-    """The end of a choice."""
+    """The end of a choice; `is_first` is the one of its prompt's choices that stands for the prompt."""
 
     index: int
     generation: Generation
+    is_first: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,6 +154,6 @@ def _steps(first: int, event: AnswerEvent) -> Iterator[Step]:
         case Ended(_, Generation(stop_reason=StopReason.CANCELLED)):
             yield Failed(Cancelled("the generation was cancelled"))
         case Ended(choice, generation):
-            yield Finished(first + choice, generation)
+            yield Finished(first + choice, generation, choice == 0)
         case AnswerFailed(error):
             yield Failed(error)

@@ -3,7 +3,7 @@
 Ranges are not known here: `GenerationConfig` validates them. A null means the default, always.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import ClassVar, Self
 
 from pydantic import ValidationError
@@ -68,11 +68,8 @@ class TextRequest(Body):
         return {self.sampling[name]: name for name in self.given()} | {"prompt": self.prompt_name}
 
     def config(self, defaults: GenerationConfig) -> GenerationConfig:
-        """Put this request's values over a model's defaults; stops are added to those of the model.
-
-        Raises InvalidGenerationConfig.
-        """
-        return GenerationConfig.from_mapping(self._changes(defaults), defaults)
+        """Put this request's values over a model's defaults. Raises InvalidGenerationConfig."""
+        return defaults.merged(self._changes())
 
     def given(self) -> dict[str, object]:
         """Return the values that this request has for a generation, by wire name."""
@@ -88,18 +85,8 @@ class TextRequest(Body):
             if given[other] != value:
                 raise InvalidValue(f"'{other}' and '{name}' mean the same, but have different values.", name)
 
-    def _changes(self, defaults: GenerationConfig) -> dict[str, object]:
-        changes: dict[str, object] = {self.sampling[name]: value for name, value in self.given().items()}
-        for name, merge in MERGES.items():
-            if name in changes:
-                changes[name] = merge(getattr(defaults, name), changes[name])
-        return changes
-
-
-MERGES: Mapping[str, Callable[..., object]] = {
-    "stop": lambda default, given: tuple(dict.fromkeys((*default, *given))),
-    "stop_tokens": lambda default, given: frozenset(default) | frozenset(given),
-}
+    def _changes(self) -> dict[str, object]:
+        return {self.sampling[name]: value for name, value in self.given().items()}
 
 
 def _value(request: object, name: str) -> object:

@@ -58,10 +58,11 @@ class Record:
         scope[KEY] = record
         return record
 
-    def count(self, generation: Generation) -> None:
-        """Add the tokens of a finished choice."""
-        self.prompt_tokens += generation.prompt_tokens
-        self.cached_tokens += generation.cached_tokens
+    def count(self, generation: Generation, *, with_prompt: bool = True) -> None:
+        """Add the tokens of a finished choice; of several, only one counts their prompt."""
+        if with_prompt:
+            self.prompt_tokens += generation.prompt_tokens
+            self.cached_tokens += generation.cached_tokens
         self.completion_tokens += len(generation.tokens)
 
     def see_text(self) -> None:

@@ -1,13 +1,13 @@
-"""Bad words as text: the token sequences that would write them."""
+"""Bad words that a request gives as texts."""
 
-from collections.abc import Iterator, Sequence
-from dataclasses import replace
+from collections.abc import Sequence
 
 from rase_core.errors import UnencodableText
 from rase_core.sampling import GenerationConfig
+from rase_models.bad_words import spellings
 
 from rase_api.errors import InvalidValue
-from rase_api.serving import ServingEngine, Words
+from rase_api.serving import ServingEngine
 
 
 def without(
@@ -16,19 +16,7 @@ def without(
     """Ban words, at the start of a text and after a space; loads the model when there are any."""
     if not words:
         return config
-    banned = tuple(dict.fromkeys(_spellings(engine, model_id, words)))
-    return replace(config, bad_words=(*config.bad_words, *banned))
-
-
-def _spellings(engine: ServingEngine, model_id: str, words: Sequence[str]) -> Iterator[tuple[int, ...]]:
-    tokenizer = engine.load(model_id).tokenizer
-    for word in words:
-        for spelling in (word, f" {word}"):
-            yield _tokens(tokenizer, spelling)
-
-
-def _tokens(tokenizer: Words, word: str) -> tuple[int, ...]:
     try:
-        return tuple(tokenizer.encode(word, add_special_tokens=False, parse_special=False))
+        return config.merged({"bad_words": spellings(engine.load(model_id).tokenizer, words)})
     except UnencodableText as error:
         raise InvalidValue(f"Invalid value for 'bad_words': {error.message}.", "bad_words") from error

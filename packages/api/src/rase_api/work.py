@@ -91,8 +91,8 @@ class Work:
         match event:
             case Text():
                 self._record.see_text()
-            case Finished(_, generation):
-                self._record.count(generation)
+            case Finished(_, generation, is_first):
+                self._record.count(generation, with_prompt=is_first)
             case Failed(error):
                 self._record.failure = error
 

@@ -9,7 +9,7 @@ from rase_api.errors import InvalidValue, UnsupportedParameter
 from rase_api.faults import Names
 from rase_api.fields import Ignored, No, NoList, NoText, Nothing, Strict, only
 from rase_api.schemas.content import TextPart, as_parts, joined
-from rase_api.schemas.prompts import Prompt, Prompts, prompts_of
+from rase_api.schemas.prompts import Prompt, Prompts, prompts_of, refuse_too_many
 from rase_api.schemas.response_format import FormattedRequest
 from rase_api.schemas.sampling import SAMPLING, SamplingRequest
 
@@ -143,6 +143,11 @@ class CompletionRequest(OpenAIRequest):
     echo: No = None
     logprobs: Nothing = None
     suffix: NoText = None
+
+    def refuse_contradictions(self) -> None:
+        """Refuse too many choices of too many prompts."""
+        super().refuse_contradictions()
+        refuse_too_many(self.prompt, self.choices, "n")
 
     def prompts(self) -> list[Prompt]:
         """Return the prompts, each a text or token ids."""

@@ -5,7 +5,10 @@ from typing import Annotated
 from pydantic import BeforeValidator, Field
 from pydantic_core import PydanticCustomError
 
+from rase_api.errors import InvalidValue
+
 MOST_PROMPTS = 2048
+MOST_ANSWERS = 2048
 
 Prompt = str | tuple[int, ...]
 
@@ -33,6 +36,16 @@ Prompts = Annotated[
     BeforeValidator(_as_prompts, json_schema_input_type=str | list[str] | list[int] | list[list[int]]),
     Field(min_length=1, max_length=MOST_PROMPTS),
 ]
+
+
+def refuse_too_many(prompts: list[object], choices: int, name: str) -> None:
+    """Raise InvalidValue, naming the number of choices, for more answers than one request may have."""
+    if len(prompts) * choices > MOST_ANSWERS:
+        raise InvalidValue(
+            f"Invalid value for '{name}': {len(prompts)} prompts of {choices} choices each are more than the "
+            f"{MOST_ANSWERS} answers that a request may have.",
+            name,
+        )
 
 
 def prompts_of(value: list[object]) -> list[Prompt]:

@@ -3,8 +3,6 @@
 from collections.abc import Mapping
 from typing import ClassVar
 
-from rase_core.sampling import GenerationConfig
-
 from rase_api.faults import Names
 from rase_api.fields import BadWords, Bias, Nothing, Stops, StopTokens
 from rase_api.parameters import TextRequest
@@ -85,6 +83,6 @@ class SamplingRequest(TextRequest):
         """Return the bad words that were given as strings; those given as token ids are in `config`."""
         return tuple(word for word in self.bad_words or () if isinstance(word, str))
 
-    def _changes(self, defaults: GenerationConfig) -> dict[str, object]:
+    def _changes(self) -> dict[str, object]:
         tokens = tuple(word for word in self.bad_words or () if isinstance(word, tuple))
-        return super()._changes(defaults) | {"bad_words": (*defaults.bad_words, *tokens)}
+        return super()._changes() | {"bad_words": tokens}

@@ -10,7 +10,7 @@ from rase_api.fields import Bias, Ignored, No, Nothing, Stops, StopTokens, Stric
 from rase_api.parameters import TextRequest
 from rase_api.plans import Completions
 from rase_api.schemas.openai import MOST_CHOICES
-from rase_api.schemas.prompts import Prompts, prompts_of
+from rase_api.schemas.prompts import Prompts, prompts_of, refuse_too_many
 
 ALL_TOKENS = -1
 
@@ -104,10 +104,11 @@ class SglangRequest(TextRequest):
         return self.choices > 1 or len(self._prompts) > 1
 
     def refuse_contradictions(self) -> None:
-        """Refuse a request without a prompt, or with two."""
+        """Refuse a request without a prompt, with two, or for too many answers."""
         super().refuse_contradictions()
         if (self.text is None) == (self.input_ids is None):
             raise InvalidValue("One of 'text' and 'input_ids' is needed, and only one.", "text")
+        refuse_too_many(self._prompts, self.choices, "sampling_params.n")
 
     def plan(self) -> Completions:
         """Return what to generate."""

@@ -87,6 +87,19 @@ class GenerationConfig:
             _RANGES[name].check(name, value)
         return replace(base if base is not None else cls(), **values)  # type: ignore[arg-type]
 
+    def merged(self, values: Mapping[str, object]) -> Self:
+        """Return this with the values of a request over it, as `from_mapping`, which says what it raises.
+
+        What ends an answer or must not come in it (stop, stop_tokens, bad_words) comes on top of its own.
+        """
+        config = self.from_mapping(values, self)
+        return replace(
+            config,
+            stop=tuple(dict.fromkeys((*self.stop, *config.stop))),
+            stop_tokens=self.stop_tokens | config.stop_tokens,
+            bad_words=tuple(dict.fromkeys((*self.bad_words, *config.bad_words))),
+        )
+
     def to_mapping(self) -> dict[str, object]:
         """Return every field by name, as `from_mapping` takes them."""
         return {entry.name: getattr(self, entry.name) for entry in fields(self)}

@@ -129,11 +129,7 @@ def _config(given: Mapping[str, object], defaults: GenerationConfig) -> Generati
             raise ValueError(f"body: unknown parameter {key!r}")
     if isinstance(settings.get("stop"), str):
         settings["stop"] = [settings["stop"]]
-    config = GenerationConfig.from_mapping(settings, defaults)
-    return GenerationConfig.from_mapping(
-        {"stop": (*defaults.stop, *config.stop), "stop_tokens": defaults.stop_tokens | config.stop_tokens},
-        config,
-    )
+    return defaults.merged(settings)
 
 
 def _format(given: object) -> ResponseFormat | None:
