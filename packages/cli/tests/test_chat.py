@@ -57,7 +57,10 @@ def test_of_several_models_one_must_be_named(rase: Run, smollm2_path: Path) -> N
     done = rase("chat", QUESTION, *SHORT)
     assert done.returncode == 2
     assert f"smol, {DEMO_ID}, third" in done.stderr
-    assert succeed(rase("chat", QUESTION, *SHORT, RASE_MODEL="third"))
+    assert "using third" in rase("chat", QUESTION, *SHORT, RASE_MODEL="third").stderr
+    for typed in (("chat", "smol", QUESTION), ("chat", "-m", "smol", QUESTION)):
+        assert succeed(rase(*typed, *SHORT, RASE_MODEL="nobody"))
+    assert succeed(rase("chat", "smol", *SHORT, input=QUESTION, RASE_MODEL="nobody"))
 
 
 def test_a_demo_model_that_has_moved_is_registered_again(

@@ -1,12 +1,14 @@
 """The options of generation against the dataclass that they fill in."""
 
 from dataclasses import MISSING, fields
+from pathlib import Path
 
 import click
 import pytest
 from click.testing import CliRunner
-from rase_cli.sampling_options import OPTIONS, sampling_options, token_and_bias
+from rase_cli.sampling_options import OPTIONS, build_config, sampling_options, token_and_bias
 from rase_core.sampling import GenerationConfig
+from rase_models.engine import Engine
 
 
 def test_every_field_has_an_option_and_the_help_tells_its_default() -> None:
@@ -59,3 +61,22 @@ def test_a_bias_is_a_token_and_a_number(text: str) -> None:
         token_and_bias(text)
     with pytest.raises(click.UsageError, match="logit-bias"):
         parse("--logit-bias", text)
+
+
+def test_stops_and_bad_words_are_added_to_the_models_own(smol: str, home: dict[str, str]) -> None:
+    manifest = Path(home["RASE_STORE"]) / "manifests" / f"{smol}.toml"
+    own = '[defaults]\nstop = ["own"]\nstop_tokens = [5]\nbad_words = [[7]]\nseed = 3\n'
+    manifest.write_text(manifest.read_text("utf-8") + own, "utf-8")
+    given = {
+        "stop": ("a",),
+        "stop_tokens": (6,),
+        "logit_bias": ((4, -1.5),),
+        "seed": 4,
+        "bad_words": ("cat",),
+    }
+    with Engine(home["RASE_STORE"]) as engine:
+        config = build_config(engine, smol, given)
+    assert (config.stop, config.stop_tokens) == (("own", "a"), {5, 6})
+    assert (config.logit_bias, config.seed) == ({4: -1.5}, 4)
+    assert config.bad_words[0] == (7,)
+    assert len(config.bad_words) == 3

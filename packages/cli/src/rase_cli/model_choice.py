@@ -1,6 +1,7 @@
 """Which model a chat is with, and whether a lone argument is a model or a question."""
 
 import difflib
+import os
 from collections.abc import Collection
 from typing import TYPE_CHECKING
 
@@ -11,6 +12,8 @@ from rase_cli.output import note
 
 if TYPE_CHECKING:
     from rase_models.engine import Engine
+
+VARIABLE = "RASE_MODEL"
 
 
 def split_arguments(
@@ -47,13 +50,16 @@ def _refuse_mistaken_model(word: str, known: Collection[str]) -> None:
 def default_model(engine: "Engine") -> str:
     """Return the model to use when none is named, and say which.
 
-    The only registered generator, the demo model not counted beside others; with none registered, the demo
-    model or a download.
+    The one of the variable RASE_MODEL, else the only registered generator, the demo model not counted beside
+    others; with none registered, the demo model or a download.
 
     Raises:
         click.UsageError: several models could be meant.
         NoModelRegistered: there is none and none to be had.
     """
+    if chosen := os.environ.get(VARIABLE):
+        note(f"using {chosen} of {VARIABLE}")
+        return chosen
     ids = [manifest.id for manifest in engine.list_models() if manifest.kind.value == "generator"]
     if not ids:
         return register_first_model(engine)

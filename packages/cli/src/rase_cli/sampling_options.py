@@ -1,7 +1,7 @@
 """The fields of GenerationConfig as command-line options, by one table."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -76,30 +76,21 @@ def sampling_options(command: Body) -> Body:
 
 
 def build_config(engine: "Engine", model_id: str, given: Mapping[str, object]) -> "GenerationConfig":
-    """Return the model's own defaults with the options that were given.
+    """Return the model's own defaults with the options that were given; stops and bad words add to its own.
 
     Raises:
         InvalidGenerationConfig: a value is outside its range.
         ModelNotFound: the model is not registered.
     """
     changes: dict[str, Any] = {name: value for name, value in given.items() if value not in (None, ())}
-    for name, adapt in _ADAPT.items():
-        if name in changes:
-            changes[name] = adapt(engine, model_id, changes[name])
-    return replace(engine.default_config(model_id), **changes)
+    if "logit_bias" in changes:
+        changes["logit_bias"] = dict(changes["logit_bias"])
+    if "bad_words" in changes:
+        changes["bad_words"] = _spellings(engine, model_id, changes["bad_words"])
+    return engine.default_config(model_id).merged(changes)
 
 
-def _token_sequences(engine: "Engine", model_id: str, words: tuple[str, ...]) -> tuple[tuple[int, ...], ...]:
-    """Encode each word as it stands at the start of a text and after a space."""
-    tokenizer = engine.load(model_id).tokenizer
-    forms = (form for word in words for form in (word, f" {word}"))
-    encoded = (tuple(tokenizer.encode(form, add_special_tokens=False, parse_special=False)) for form in forms)
-    return tuple(dict.fromkeys(encoded))
+def _spellings(engine: "Engine", model_id: str, words: tuple[str, ...]) -> tuple[tuple[int, ...], ...]:
+    from rase_models.bad_words import spellings
 
-
-_ADAPT: Mapping[str, Callable[["Engine", str, Any], object]] = {
-    "logit_bias": lambda engine, model_id, pairs: dict(pairs),
-    "stop_tokens": lambda engine, model_id, tokens: frozenset(tokens),
-    "dry_sequence_breakers": lambda engine, model_id, tokens: frozenset(tokens),
-    "bad_words": _token_sequences,
-}
+    return spellings(engine.load(model_id).tokenizer, words)

@@ -14,14 +14,14 @@ from rase_cli.sampling_options import build_config, sampling_options
 from rase_cli.settings import DEVICE, STORE, THREADS, Settings, open_engine, pass_settings, shared_options
 
 if TYPE_CHECKING:
-    pass
+    from rase_models.engine import Engine
 
 
 @click.command()
 @click.argument("first", metavar="[MODEL]", required=False)
 @click.argument("second", metavar="[PROMPT]", required=False)
 @click.option(
-    "--model", "-m", "model_id", metavar="ID", envvar="RASE_MODEL", help="The model. [env: RASE_MODEL]"
+    "--model", "-m", "model_id", metavar="ID", help="The model. [default: $RASE_MODEL, else the only one]"
 )
 @click.option("--system", metavar="TEXT", help="What the model is told before the conversation.")
 @click.option("--stats", is_flag=True, help="Show token counts and speeds after each answer.")
@@ -51,14 +51,21 @@ def chat(
     """
     stop = Event()
     with open_engine(settings, stop=stop) as engine:
-        known = [manifest.id for manifest in engine.list_models()]
-        model_id, prompt = split_arguments(first, second, model_id, known)
-        prompt = read_prompt(prompt)
-        model_id = model_id or default_model(engine)
-        config = build_config(engine, model_id, sampling)
+        chosen, prompt = _choose(engine, first, second, model_id)
+        config = build_config(engine, chosen, sampling)
         with interruptible(stop):
-            engine.load(model_id)
-        converse(Conversation(engine, model_id, config, system, stats), prompt)
+            engine.load(chosen)
+        converse(Conversation(engine, chosen, config, system, stats), prompt)
+
+
+def _choose(
+    engine: "Engine", first: str | None, second: str | None, model_id: str | None
+) -> tuple[str, str | None]:
+    """Return the model and the prompt, None where it is to be typed."""
+    known = [manifest.id for manifest in engine.list_models()]
+    named, text = split_arguments(first, second, model_id, known)
+    prompt = read_prompt(text)
+    return named or default_model(engine), prompt
 
 
 def converse(conversation: Conversation, prompt: str | None) -> None:
