@@ -94,7 +94,7 @@ def template_of(name: str) -> str:
 
 
 def read(name: str, pieces: Iterable[str], options: ChatOptions = OPTIONS) -> list[Part]:
-    reader = chat_dialect(template_of(name)).reader("", options)
+    reader = chat_dialect(template_of(name)).reading("", options).reader()
     parts = [part for piece in pieces for part in reader.push(piece)]
     return merged(parts + reader.finish())
 
@@ -222,7 +222,7 @@ def test_options_that_make_no_sense_are_refused() -> None:
     with pytest.raises(InvalidParameter, match="letters"):
         Tool("a b")
     with pytest.raises(InvalidParameter, match="teaches no known calls"):
-        chat_dialect("{{ messages }}").reader("", OPTIONS)
+        chat_dialect("{{ messages }}").reading("", OPTIONS)
 
 
 def _real_templates() -> list[Path]:
@@ -258,6 +258,6 @@ def test_what_a_real_template_writes_of_a_call_is_read_back(path: Path) -> None:
     answer = whole[start:].rstrip()
     for end in ENDS:
         answer = answer.removesuffix(end)
-    reader = chat_dialect(source).reader(whole[:start], OPTIONS)
+    reader = chat_dialect(source).reading(whole[:start], OPTIONS).reader()
     parts = reader.push(answer) + reader.finish()
     assert calls_of(parts) == [("get_weather", {"city": CITY, "days": 2})]

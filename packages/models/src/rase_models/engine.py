@@ -15,7 +15,8 @@ from rase_models.architectures import build_program
 from rase_models.backends.base import Threads
 from rase_models.batch.run import BatchRun
 from rase_models.batch.task import BatchLimits, BatchTask
-from rase_models.chat import encode_chat
+from rase_models.chat.options import ChatOptions
+from rase_models.chat.reply import Reading, Reply
 from rase_models.constraints import ResponseFormat
 from rase_models.device_check import choose_device, probe_devices
 from rase_models.gguf import open_gguf
@@ -132,22 +133,35 @@ class Engine(ModelStore):
         *,
         add_generation_prompt: bool = True,
         continue_final_message: bool = False,
+        options: ChatOptions | None = None,
     ) -> str:
         """Return the prompt that a conversation becomes. Raises TemplateError, InvalidConversation."""
         return self.load(model_id).template.render(
             messages,
             add_generation_prompt=add_generation_prompt,
             continue_final_message=continue_final_message,
+            **(options or ChatOptions()).template_values(),
         )
 
     def encode_chat(
-        self, model_id: str, messages: Messages, *, continue_final_message: bool = False
+        self,
+        model_id: str,
+        messages: Messages,
+        *,
+        continue_final_message: bool = False,
+        options: ChatOptions | None = None,
     ) -> list[int]:
         """Return the tokens of the prompt that a conversation becomes; raises what `render` raises."""
-        session = self.load(model_id)
-        return encode_chat(
-            session.template, session.tokenizer, messages, continue_final_message=continue_final_message
-        )
+        text = self.render(model_id, messages, continue_final_message=continue_final_message, options=options)
+        return self.load(model_id).tokenizer.encode_prompt(text)
+
+    def reading(self, model_id: str, conversation: Conversation) -> Reading:
+        """Return what tells thought, content and calls of tools apart in the answers to a conversation.
+
+        They must have been asked for with `is_read`. Raises what `render` raises, and InvalidParameter for
+        tools that the model's template teaches no calls of.
+        """
+        return conversation.reading(self.load(model_id))
 
     def generate(
         self,
@@ -223,6 +237,22 @@ class Engine(ModelStore):
         terms = Terms(config=config, choice=choice, timeout=timeout, response_format=response_format)
         question = Conversation(messages, terms, continue_final_message)
         return self._answer(model_id, question, on_text, cancelled)
+
+    def reply(
+        self,
+        model_id: str,
+        messages: Messages,
+        config: GenerationConfig | None = None,
+        *,
+        options: ChatOptions | None = None,
+        timeout: float | None = None,
+        response_format: ResponseFormat | None = None,
+    ) -> Reply:
+        """Answer a conversation as `chat` does, with tools, told apart into thought, content and calls."""
+        terms = Terms(config=config, timeout=timeout, response_format=response_format)
+        question = Conversation(messages, terms, options=options or ChatOptions(), is_read=True)
+        reading = self.reading(model_id, question)
+        return reading.read(self._answer(model_id, question, None, None).text)
 
     def chat_choices(
         self,

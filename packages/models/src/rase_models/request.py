@@ -1,13 +1,17 @@
 """What is asked of a model, and the scheduler's request that it becomes."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 
 from rase_core.sampling import GenerationConfig
 from rase_core.scheduler import GenerationRequest
 
-from rase_models.chat import encode_chat
+from rase_models.chat import ChatTemplate
+from rase_models.chat.dialect import chat_dialect
+from rase_models.chat.options import ChatOptions
+from rase_models.chat.reply import Reading
+from rase_models.chat_rules import ChatRules, held_to
 from rase_models.constraints import ResponseFormat
 from rase_models.session import Session
 from rase_models.tokenizers import Tokenizer
@@ -44,7 +48,7 @@ class Completion:
     def request(self, session: Session) -> GenerationRequest:
         """Return the request to a model. Raises UnenforceableFormat."""
         request = self.request_with(session.tokenizer, session.manifest.default_config())
-        return _held_to(self.terms.response_format, request, session)
+        return held_to(request, self.terms.response_format, session)
 
     def request_with(self, tokenizer: Tokenizer, defaults: GenerationConfig) -> GenerationRequest:
         """Return the request to a model of this tokenizer, without a format."""
@@ -54,22 +58,45 @@ class Completion:
 
 @dataclass(frozen=True, slots=True)
 class Conversation:
-    """Messages to be answered, or the last of them to be gone on with."""
+    """Messages to be answered, or the last of them to be gone on with.
+
+    An answer that `is_read` has the markers of thoughts and calls in its text, also those that are special
+    tokens.
+    """
 
     messages: Messages
     terms: Terms = Terms()
     continue_final_message: bool = False
+    options: ChatOptions = field(default_factory=ChatOptions)
+    is_read: bool = False
 
     def request(self, session: Session) -> GenerationRequest:
         """Return the request to a model.
 
-        Raises TemplateError for want of a template, InvalidConversation, UnenforceableFormat.
+        Raises TemplateError for want of a template, InvalidConversation, InvalidParameter for tools that the
+        template teaches no calls of, UnenforceableFormat.
         """
-        continues, tokenizer = self.continue_final_message, session.tokenizer
-        tokens = encode_chat(session.template, tokenizer, self.messages, continue_final_message=continues)
-        defaults = session.manifest.default_config()
-        request = _request(tokens, tokenizer, self.terms, defaults, continues=continues)
-        return _held_to(self.terms.response_format, request, session)
+        prompt, tokenizer = self.prompt(session.template), session.tokenizer
+        defaults, continues = session.manifest.default_config(), self.continue_final_message
+        request = _request(
+            tokenizer.encode_prompt(prompt), tokenizer, self.terms, defaults, continues=continues
+        )
+        return ChatRules(session, self.options, prompt, is_read=self.is_read).applied(
+            request, self.terms.response_format
+        )
+
+    def prompt(self, template: ChatTemplate) -> str:
+        """Return the text of the prompt."""
+        return template.render(
+            self.messages,
+            add_generation_prompt=True,
+            continue_final_message=self.continue_final_message,
+            **self.options.template_values(),
+        )
+
+    def reading(self, session: Session) -> Reading:
+        """Return what reads the answers, which are to be `is_read`; raises as `request` does."""
+        return chat_dialect(session.template.source).reading(self.prompt(session.template), self.options)
 
 
 Question = Completion | Conversation
@@ -90,17 +117,6 @@ def _request(
         terms.choice,
         terms.n,
         terms.timeout,
-    )
-
-
-def _held_to(form: ResponseFormat | None, request: GenerationRequest, session: Session) -> GenerationRequest:
-    """Hold the answers to a format; no space is taken from their beginnings, which the rules know of."""
-    if form is None:
-        return request
-    return replace(
-        request,
-        constraints=session.formats.compile(form),
-        detokenizers=partial(session.tokenizer.detokenizer, continues=True),
     )
 
 

@@ -8,7 +8,8 @@ from rase_core.errors import InvalidParameter
 
 from rase_models.chat.options import ChatOptions
 from rase_models.chat.parts import Content, Part, PartReader
-from rase_models.chat.reasoning import ReasoningReader, ThinkTags, think_tags
+from rase_models.chat.reasoning import ReasoningReader, ThinkTags, begins_untold, think_tags
+from rase_models.chat.reply import Reading
 from rase_models.chat.tool_calls.call_format import CallFormat
 from rase_models.chat.tool_calls.harmony import FINAL, HARMONY, HarmonyReader
 from rase_models.chat.tool_calls.reader import CallReader, WholeCallReader
@@ -51,14 +52,20 @@ class ChatDialect:
             )
         return self.calls if options.active_tools else None
 
-    def reader(self, prompt: str, options: ChatOptions) -> PartReader:
-        """Return what reads one answer to a prompt. Raises InvalidParameter as `format_of` does."""
+    def reading(self, prompt: str, options: ChatOptions) -> Reading:
+        """Return what reads the answers to a prompt. Raises InvalidParameter as `format_of` does."""
         form = self.format_of(options)
         if self.calls is HARMONY:
             _, _, message = prompt.rpartition("<|start|>")
-            return HarmonyReader(_new_id, is_said="<|message|>" in message)
-        thoughts = ReasoningReader(self.tags, is_open=self.is_thinking(prompt))
-        return thoughts if form is None else _Reader(thoughts, _call_reader(form, options))
+            return Reading(lambda answer: HarmonyReader(_new_id, is_said="<|message|>" in message))
+        is_thinking = self.is_thinking(prompt)
+
+        def reader(answer: str) -> PartReader:
+            is_open = is_thinking or begins_untold(self.tags, answer)
+            thoughts = ReasoningReader(self.tags, is_open=is_open)
+            return thoughts if form is None else _Reader(thoughts, _call_reader(form, options))
+
+        return Reading(reader)
 
 
 class _Reader:

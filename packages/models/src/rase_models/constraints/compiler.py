@@ -60,7 +60,7 @@ class FormatCompiler:
         matcher = LLMatcher(self._table, grammar, log_level=0, limits=limits)
         if matcher.is_error():
             raise UnenforceableFormat(form.kind, reason_of(matcher))
-        compiled = CompiledFormat(matcher, self._text_tokens)
+        compiled = CompiledFormat(matcher, self.text_tokens)
         try:
             compiled()
         except ConstraintFailure as error:
@@ -72,7 +72,8 @@ class FormatCompiler:
         return token_table(self._tokenizer)
 
     @cached_property
-    def _text_tokens(self) -> Allowed:
+    def text_tokens(self) -> Allowed:
+        """The tokens that do not end an answer, bool [vocab]; not to be changed."""
         tokens = np.ones(self._tokenizer.vocab_size, np.bool_)
         tokens[[end for end in self._tokenizer.eos_token_ids if end < tokens.size]] = False
         return tokens
@@ -108,9 +109,16 @@ def _grammar(text: str) -> str:
         raise UnenforceableFormat(FormatKind.GRAMMAR, str(error)) from error
 
 
+def _lark(text: str) -> str:
+    from llguidance import LLMatcher
+
+    return LLMatcher.grammar_from_lark(text)
+
+
 _GRAMMARS: Mapping[FormatKind, Callable[[str], str]] = {
     FormatKind.JSON_SCHEMA: _json_schema,
     FormatKind.REGEX: _regex,
     FormatKind.CHOICE: _choice,
     FormatKind.GRAMMAR: _grammar,
+    FormatKind.LARK: _lark,
 }

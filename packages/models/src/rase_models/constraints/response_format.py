@@ -16,6 +16,7 @@ class FormatKind(StrEnum):
     REGEX = "regex"
     CHOICE = "choice"
     GRAMMAR = "grammar"
+    LARK = "lark"
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +64,11 @@ class ResponseFormat:
     def grammar(cls, text: str) -> Self:
         """Return the format of texts that a grammar describes: GBNF, or Lark in llguidance's dialect."""
         return cls(FormatKind.GRAMMAR, text)
+
+    @classmethod
+    def lark(cls, text: str) -> Self:
+        """Return the format of texts that a grammar in llguidance's Lark describes."""
+        return cls(FormatKind.LARK, text)
 
 
 def _json(kind: FormatKind, value: object) -> str:

@@ -4,9 +4,15 @@ import re
 from collections.abc import Mapping, Sequence
 
 from rase_models.chat.tool_calls.call_format import Call, CallFormat, MalformedCall
-from rase_models.chat.tool_calls.grammar import Json, Lark, Symbol, Text, Until
+from rase_models.chat.tool_calls.grammar import Json, Lark, Symbol, Text
 from rase_models.chat.tool_calls.tool import Tool, Tools
-from rase_models.chat.tool_calls.typed_arguments import is_text, properties_of, required_of, typed_arguments
+from rase_models.chat.tool_calls.typed_arguments import (
+    is_text,
+    properties_of,
+    required_of,
+    text_until,
+    typed_arguments,
+)
 
 _HEAD = re.compile(r"\s*call:\s*([^\s{]+)\s*(?=\{)")
 _PLAIN = re.compile(r"[^,{}\[\]]+")
@@ -92,7 +98,7 @@ def _format(name: str, begin: str, end: str, quote: str) -> CallFormat:
 
     def argument(key: str, schema: Mapping[str, object]) -> list[Symbol]:
         if is_text(schema):
-            return [Text(f"{key}:"), Text(quote), Until(quote)]
+            return [Text(f"{key}:"), Text(quote), *text_until(schema, quote)]
         return [Text(f"{key}:"), Json(schema)]
 
     def write(tool: Tool) -> Sequence[Symbol]:

@@ -33,9 +33,10 @@ class Lark:
 
 @dataclass(frozen=True, slots=True)
 class Until:
-    """Any text up to this one, and this one."""
+    """Any text up to this one, and this one; of at most so many characters."""
 
     text: str
+    most: int | None = None
 
 
 Symbol = Text | Json | Lark | Until
@@ -48,7 +49,7 @@ class _Rules:
 
     def __init__(self, special: SpecialId) -> None:
         self._special = special
-        self._untils: dict[str, str] = {}
+        self._untils: dict[Until, str] = {}
 
     def term(self, symbol: Symbol) -> str:
         """Return a symbol as Lark writes it."""
@@ -58,8 +59,8 @@ class _Rules:
                 return _quoted(text) if token is None else f"<[{token}]>"
             case Json(schema):
                 return f"%json {json.dumps(schema)}"
-            case Until(text):
-                return self._until(text)
+            case Until():
+                return self._until(symbol)
             case Lark(text):
                 return text
 
@@ -73,13 +74,16 @@ class _Rules:
 
     def lines(self) -> list[str]:
         """Return the rules that the terms need."""
-        return [f"{name}[suffix={_quoted(text)}]: /(?s:.*)/" for text, name in self._untils.items()]
+        return [
+            f"{name}[suffix={_quoted(until.text)}]: {_any_text(until)}"
+            for until, name in self._untils.items()
+        ]
 
-    def _until(self, text: str) -> str:
-        token = self._special(text)
+    def _until(self, until: Until) -> str:
+        token = self._special(until.text)
         if token is not None:
-            return f"/(?s:.*)/ <[{token}]>"
-        return self._untils.setdefault(text, f"until_{len(self._untils)}")
+            return f"{_any_text(until)} <[{token}]>"
+        return self._untils.setdefault(until, f"until_{len(self._untils)}")
 
 
 def call_grammar(form: "CallFormat", tools: Sequence["Tool"], *, parallel: bool, special: SpecialId) -> str:
@@ -104,6 +108,10 @@ def _start(form: "CallFormat", rules: _Rules, *, parallel: bool) -> str:
         more = [f"({' '.join(section)})*"] if parallel and (begin or end) else []
         sections = [*section, *more]
     return " ".join((*rules.marker(form.opening), *sections, *rules.marker(form.closing)))
+
+
+def _any_text(until: Until) -> str:
+    return "/(?s:.*)/" if until.most is None else f"/(?s:.{{0,{until.most}}})/"
 
 
 def _quoted(text: str) -> str:

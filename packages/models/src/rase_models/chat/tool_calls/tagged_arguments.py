@@ -5,9 +5,15 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from rase_models.chat.tool_calls.call_format import Call, CallFormat, MalformedCall
-from rase_models.chat.tool_calls.grammar import Json, Lark, Symbol, Text, Until
+from rase_models.chat.tool_calls.grammar import Json, Lark, Symbol, Text
 from rase_models.chat.tool_calls.tool import Tool, Tools
-from rase_models.chat.tool_calls.typed_arguments import is_text, properties_of, required_of, typed_arguments
+from rase_models.chat.tool_calls.typed_arguments import (
+    is_text,
+    properties_of,
+    required_of,
+    text_until,
+    typed_arguments,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,7 +36,7 @@ class _Tags:
             may_lack = key not in required
             yield Lark("(" if may_lack else "")
             yield Text(self.key % key + self.value)
-            yield from (Until(self.end),) if is_text(schema) else (Json(schema), Text(self.end))
+            yield from text_until(schema, self.end) if is_text(schema) else (Json(schema), Text(self.end))
             yield Lark(")?" if may_lack else "")
 
 

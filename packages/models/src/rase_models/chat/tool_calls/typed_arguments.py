@@ -4,7 +4,10 @@ import json
 from collections.abc import Iterable, Mapping
 from typing import cast
 
+from rase_models.chat.tool_calls.grammar import Lark, Symbol, Text, Until
 from rase_models.chat.tool_calls.tool import Tool
+
+_LONGEST = 10_000
 
 
 def typed_arguments(pairs: Iterable[tuple[str, str]], tool: Tool | None) -> Mapping[str, object]:
@@ -34,6 +37,18 @@ def is_text(schema: Mapping[str, object]) -> bool:
     choices = schema.get("enum")
     are_texts = isinstance(choices, list) and all(isinstance(choice, str) for choice in choices)
     return schema.get("type") == "string" or ("type" not in schema and are_texts)
+
+
+def text_until(schema: Mapping[str, object], end: str) -> tuple[Symbol, ...]:
+    """Return what an argument that is a text looks like up to `end`: one of the texts allowed, or so long.
+
+    Patterns and formats of such texts are not followed: a schema speaks of JSON, which this is not.
+    """
+    choices, most = schema.get("enum"), schema.get("maxLength")
+    if isinstance(choices, list) and choices:
+        texts = " | ".join(json.dumps(str(choice), ensure_ascii=False) for choice in choices)
+        return Lark(f"({texts})"), Text(end)
+    return (Until(end, most if isinstance(most, int) and 0 <= most <= _LONGEST else None),)
 
 
 def _typed(text: str, schema: Mapping[str, object]) -> object:

@@ -1,0 +1,45 @@
+"""Answers as what they say, what was thought, and which tools they call."""
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Self
+
+from rase_models.chat.parts import Content, Part, PartReader, Reasoning, ToolCall
+
+
+@dataclass(frozen=True, slots=True)
+class Reply:
+    """One answer; `reasoning` is empty when nothing was thought."""
+
+    content: str
+    reasoning: str = ""
+    tool_calls: tuple[ToolCall, ...] = ()
+
+    @classmethod
+    def of(cls, parts: Iterable[Part]) -> Self:
+        """Join parts."""
+        parts = tuple(parts)
+        return cls(
+            "".join(part.text for part in parts if isinstance(part, Content)),
+            "".join(part.text for part in parts if isinstance(part, Reasoning)),
+            tuple(part for part in parts if isinstance(part, ToolCall)),
+        )
+
+
+class Reading:
+    """Reads the answers to one prompt; `make` makes the reader of an answer, as much as is known of it."""
+
+    def __init__(self, make: Callable[[str], PartReader]) -> None:
+        self._make = make
+
+    def reader(self) -> PartReader:
+        """Return the reader of an answer that is yet to come."""
+        return self._make("")
+
+    def read(self, answer: str) -> Reply:
+        """Return a whole answer's parts.
+
+        Thought without an opening tag is recognised, which a reader of pieces cannot do.
+        """
+        reader = self._make(answer)
+        return Reply.of([*reader.push(answer), *reader.finish()])
