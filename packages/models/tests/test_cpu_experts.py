@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Mapping
 
+import gguf
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -55,11 +56,14 @@ def program(op: MoeFfn, width: int = WIDTH) -> Program:
     return Program("test", width, 100, ops, dict.fromkeys(("x", "y", "s", "logits"), width), (), slices)
 
 
-def stream(weights: Mapping[str, Floats]) -> Iterator[Weight]:
+def stream(weights: Mapping[str, Floats], quantised: str = "") -> Iterator[Weight]:
+    """Yield weights as float32, those with these names as Q8_0."""
     for name, values in weights.items():
-        data = np.ascontiguousarray(values)
-        info = TensorInfo(name, GgmlType.F32, data.shape, 0, data.nbytes)
-        yield Weight(info, data.reshape(-1).view(np.uint8))
+        data, type_ = np.ascontiguousarray(values), GgmlType.F32
+        if name in tuple(quantised):
+            type_ = GgmlType.Q8_0
+            data = gguf.quants.quantize(data, gguf.GGMLQuantizationType.Q8_0)
+        yield Weight(TensorInfo(name, type_, values.shape, 0, data.nbytes), data.reshape(-1).view(np.uint8))
 
 
 def rows_of(count: int) -> Rows:
@@ -67,8 +71,8 @@ def rows_of(count: int) -> Rows:
     return Rows(np.zeros(count, np.int32), every, every % 40, every, np.int32([[0, 1]]))
 
 
-def on_cpu(op: MoeFfn, rows: Rows, threads: int = 2, width: int = WIDTH) -> Floats:
-    runner = CpuRunner(program(op, width), stream(weights_of(width)), threads)
+def on_cpu(op: MoeFfn, rows: Rows, threads: int = 2, width: int = WIDTH, quantised: str = "") -> Floats:
+    runner = CpuRunner(program(op, width), stream(weights_of(width), quantised), threads)
     try:
         runner.reserve(2)
         return runner.run(rows)
@@ -76,12 +80,12 @@ def on_cpu(op: MoeFfn, rows: Rows, threads: int = 2, width: int = WIDTH) -> Floa
         runner.close()
 
 
-def check(op: MoeFfn, count: int) -> None:
-    reference = ReferenceBackend().load(program(op), stream(weights_of()))
-    got = on_cpu(op, rows_of(count))
-    np.testing.assert_allclose(got, reference.run(rows_of(count)), rtol=5e-4, atol=5e-4)
-    np.testing.assert_array_equal(on_cpu(op, rows_of(count), threads=1), got)
-    np.testing.assert_array_equal(on_cpu(op, rows_of(1))[0], got[0])
+def check(op: MoeFfn, count: int, quantised: str = "", tolerance: float = 5e-4) -> None:
+    reference = ReferenceBackend().load(program(op), stream(weights_of(), quantised))
+    got = on_cpu(op, rows_of(count), quantised=quantised)
+    np.testing.assert_allclose(got, reference.run(rows_of(count)), rtol=tolerance, atol=tolerance)
+    np.testing.assert_array_equal(on_cpu(op, rows_of(count), threads=1, quantised=quantised), got)
+    np.testing.assert_array_equal(on_cpu(op, rows_of(1), quantised=quantised)[0], got[0])
 
 
 @settings(max_examples=8)
@@ -114,6 +118,14 @@ def test_experts_with_biases_are_chosen_within_groups(
         down_bias="db",
     )
     check(op, rows)
+
+
+@pytest.mark.parametrize("quantised", ["r", "g", "u", "d", "rg", "ru", "gud", "rgud"])
+def test_any_of_the_matrices_may_be_quantised(quantised: str) -> None:
+    op = MoeFfn(
+        "y", "x", "r", "g", "u", "d", EXPERTS, EXPERTS, Activation.SILU
+    )  # all: no choice to differ in
+    check(op, 20, quantised, tolerance=6e-2)
 
 
 def test_gates_and_ups_may_share_a_tensor() -> None:

@@ -178,13 +178,12 @@ def test_lanes_are_rearranged_as_named() -> None:
         simd.store_f32x16(target + 64, simd.odd_lanes(a, b))
         simd.store_f32x16(target + 128, simd.interleave_low(a, b))
         simd.store_f32x16(target + 192, simd.interleave_high(a, b))
-        simd.store_f32x16(target + 256, simd.swap_pairs(a))
 
     x = np.arange(32, dtype=np.float32)
-    y = np.empty((5, 16), np.float32)
+    y = np.empty((4, 16), np.float32)
     run(x.ctypes.data, y.ctypes.data)
     pairs = np.stack([x[:16], x[16:]], axis=1).reshape(2, 16)
-    np.testing.assert_array_equal(y, [x[::2], x[1::2], *pairs, x[:16].reshape(8, 2)[:, ::-1].reshape(16)])
+    np.testing.assert_array_equal(y, [x[::2], x[1::2], *pairs])
 
 
 def test_atomics_change_memory_and_say_what_was_there() -> None:

@@ -13,6 +13,7 @@ import sys
 import tempfile
 from pathlib import Path
 
+from rase_models.backends.base import BLOCK_TOKENS
 from rase_models.backends.cpu.kernel_key import KernelKey
 
 _logger = logging.getLogger(__name__)
@@ -64,7 +65,7 @@ def fingerprint(cpu: str, features: str) -> str:
         digest.update(source.as_posix().encode() + b"\0" + (_ROOT / source).read_bytes() + b"\0")
     versions = [f"{name} {importlib.metadata.version(name)}" for name in ("numba", "llvmlite")]
     settings = [f"{name}={os.environ.get(name, '')}" for name in _ENVIRONMENT]
-    for part in (*versions, *settings, sys.platform, cpu, features):
+    for part in (*versions, *settings, f"block of {BLOCK_TOKENS}", sys.platform, cpu, features):
         digest.update(part.encode() + b"\0")
     return digest.hexdigest()[:32]
 

@@ -7,6 +7,12 @@ GROUP_LINE = 64
 ROW_BLOCK = 128
 """Rows of one pass over a chunk's weights: their records stay in the second-level cache."""
 GATED_ROW_BLOCK = 64
+BLOCK_SHIFT = BLOCK_TOKENS.bit_length() - 1
+"""A position's block in its sequence's table is position >> BLOCK_SHIFT."""
+IN_BLOCK = BLOCK_TOKENS - 1
+"""Its place in the block is position & IN_BLOCK."""
+KEY_LINE = 2 * BLOCK_TOKENS
+"""Bytes of one element of the keys of a block's positions, float16."""
 SPARE_ROWS = 8
 """Rows past the last one that a tile may write."""
 

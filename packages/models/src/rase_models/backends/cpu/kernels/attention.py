@@ -11,6 +11,7 @@ A result of a span, and the state that results are merged into, is float32:
 
 from typing import Any
 
+from rase_models.backends.base import BLOCK_TOKENS
 from rase_models.backends.cpu.abi import (
     HEADS,
     KEY_LENGTH,
@@ -39,6 +40,8 @@ from rase_models.backends.cpu.kernels.rows import position_of, scratch
 from rase_models.backends.cpu.kernels.soft_cap import cap_values
 from rase_models.backends.cpu.shapes import (
     ADDRESSES_NBYTES,
+    IN_BLOCK,
+    KEY_LINE,
     MIXED_OFFSET,
     SCORE_STRIDE,
     SCORES_NBYTES,
@@ -167,24 +170,23 @@ def _attend_to_span(
     first_row, last_row = load_i64(tile + FIRST_ROW), load_i64(tile + LAST_ROW)
     sequence, origin = sequence_of(context, first_row), span * SPAN
     last = min(position_of(context, last_row) - origin, SPAN - 1)
-    start = max(_first_seen(op, position_of(context, first_row)) - origin, 0) & ~63
+    start = max(_first_seen(op, position_of(context, first_row)) - origin, 0) & ~IN_BLOCK
+    end = (last + BLOCK_TOKENS) & ~IN_BLOCK
     length, scale = load_i64(op + KEY_LENGTH), load_f32(op + SCALE)
-    for at in range(start, last + 1, 64):
+    for at in range(start, last + 1, BLOCK_TOKENS):
         keys = keys_of(block_address(op, context, sequence, origin + at), op, kv_head)
         _score_block(addresses, keys, length, memory + 4 * at, queries, scale)
     for i in range(queries):
         if load_f32(op + SOFT_CAP) != f32(0.0):
-            cap_values(
-                memory + SCORE_STRIDE * i + 4 * start, ((last + 64) & ~63) - start, load_f32(op + SOFT_CAP)
-            )
+            cap_values(memory + SCORE_STRIDE * i + 4 * start, end - start, load_f32(op + SOFT_CAP))
         position = position_of(context, _row_of_query(tile, op, i)) - origin
         low = _first_seen(op, position + origin) - origin
-        _soften(memory + SCORE_STRIDE * i, start, (last + 64) & ~63, low, position + 1, result + 4 * i)
+        _soften(memory + SCORE_STRIDE * i, start, end, low, position + 1, result + 4 * i)
     for offset in range(0, 4 * width * ((queries + 3) & ~3), 64):
         store_f32x16(result + MIXED_OFFSET + offset, splat(f32(0.0)))
-    for at in range(start, last + 1, 64):
-        values = keys_of(block_address(op, context, sequence, origin + at), op, kv_head) + 128 * length
-        count = min(last + 1 - at, 64)
+    for at in range(start, last + 1, BLOCK_TOKENS):
+        values = keys_of(block_address(op, context, sequence, origin + at), op, kv_head) + KEY_LINE * length
+        count = min(last + 1 - at, BLOCK_TOKENS)
         _mix_block(memory + 4 * at, values, width, count, result + MIXED_OFFSET, queries)
 
 

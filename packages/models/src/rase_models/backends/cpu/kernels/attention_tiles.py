@@ -1,14 +1,18 @@
-"""The two matrix products of attention over 64 positions of the cache, for 1, 2 or 4 queries at a time."""
+"""The two matrix products of attention over a block of the cache, for 1, 2 or 4 queries at a time."""
 
 from collections.abc import Mapping
 from typing import Any
 
+from rase_models.backends.base import BLOCK_TOKENS
 from rase_models.backends.cpu.emission.code import Code
 from rase_models.backends.cpu.emission.types import F32, F32X16, I32, I32X16, I64, LANES, Value, constant
+from rase_models.backends.cpu.shapes import KEY_LINE
 from rase_models.backends.cpu.simd import f32, f32x16, i64, operation, void
 
+BLOCK_VECTORS = BLOCK_TOKENS // LANES
+"""Vectors that a query's scores take in registers: the positions of a block."""
 VECTORS = 4
-"""Vectors that a query's sums take in registers: 64 positions, or 64 columns of the values."""
+"""Vectors that a query's sums take in registers: 64 columns of the values."""
 
 
 def _score_tile(queries: int) -> Any:
@@ -22,13 +26,13 @@ def _score_tile(queries: int) -> Any:
         stride: Value,
         scale: Value,
     ) -> None:
-        """Write scale * (q . k) of 64 positions for each query; keys are float16 [length][64]."""
+        """Write scale * (q . k) of a block's positions for each query; keys are float16 [length][64]."""
         b = code.builder
         rows = [code.load(code.at(query_addresses, 8 * i), I64, 8) for i in range(queries)]
-        sums = [[code.variable(constant(F32X16, 0.0)) for _ in range(VECTORS)] for _ in range(queries)]
+        sums = [[code.variable(constant(F32X16, 0.0)) for _ in range(BLOCK_VECTORS)] for _ in range(queries)]
         with code.loop(length) as index:
-            line = code.at(keys, code.times(index, 2 * LANES * VECTORS))
-            k = [code.load_half(code.at(line, 2 * LANES * j)) for j in range(VECTORS)]
+            line = code.at(keys, code.times(index, KEY_LINE))
+            k = [code.load_half(code.at(line, 2 * LANES * j)) for j in range(BLOCK_VECTORS)]
             for row, row_sums in zip(rows, sums, strict=True):
                 q = code.load_splat(code.at(row, code.times(index, 4)), F32)
                 for vector, total in zip(k, row_sums, strict=True):

@@ -43,10 +43,12 @@ from rase_models.backends.cpu.kernels.claims import share
 from rase_models.backends.cpu.kernels.forms import form_named
 from rase_models.backends.cpu.kernels.gated_activation import gate_named
 from rase_models.backends.cpu.kernels.matrices import multiply_group
+from rase_models.backends.cpu.kernels.pairs import PAIR_COLUMNS, PAIR_LINE, multiply_pair
 from rase_models.backends.cpu.kernels.records import quantise_values, write_record
 from rase_models.backends.cpu.kernels.routes import route_array
 from rase_models.backends.cpu.kernels.rows import input_row, output_row, row_count, scratch
-from rase_models.backends.cpu.shapes import GATED_ROW_BLOCK, GROUP_LINE, ROW_BLOCK
+from rase_models.backends.cpu.packing import WeightFormat
+from rase_models.backends.cpu.shapes import GROUP_LINE, ROW_BLOCK
 from rase_models.backends.cpu.simd import (
     add,
     compiled,
@@ -61,9 +63,6 @@ from rase_models.backends.cpu.simd import (
     store_f32x16,
 )
 
-_PAIR = 2 * ROWS_OF_GROUP
-_LINE = 2 * GROUP_LINE
-
 
 @compiled
 def _group(op: int, index: int) -> int:
@@ -74,6 +73,19 @@ def _group(op: int, index: int) -> int:
 def _slot_records(records: int, columns: int, slot: int) -> int:
     """Return where the records of the group that begins at a slot begin."""
     return records + slot * (columns >> 5) * RECORD_ROW_NBYTES
+
+
+def _slots(form: WeightFormat) -> Any:
+    """Return the compiled function slots(op, slot) -> where the input from a slot on begins, K wide."""
+    is_quantised = form.is_quantised
+
+    @compiled
+    def slots(op: int, slot: int) -> int:
+        if is_quantised:
+            return int(_slot_records(load_i64(op + RECORDS), load_i64(op + K), slot))
+        return int(load_i64(op + X) + slot * load_i64(op + X_STRIDE))
+
+    return slots
 
 
 @compiled
@@ -123,7 +135,7 @@ def _group_count(op: int) -> int:
 
 @compiled
 def _pair_count(op: int, context: int) -> int:
-    return int(_group_count(op) * (load_i64(op + N) // _PAIR)) if row_count(op, context) > 0 else 0
+    return int(_group_count(op) * (load_i64(op + N) // PAIR_COLUMNS)) if row_count(op, context) > 0 else 0
 
 
 @compiled
@@ -142,13 +154,10 @@ def _with_bias(op: int, biases: int, expert: int, column: int, values: Any) -> A
 def gated_experts(format_name: str, up_format_name: str, activation: str, writes_records: int) -> Any:
     """Build the kernel of activation(gate) * up for the slots, gate W and up W2, N outputs of K columns.
 
-    The input is RECORDS or X, the output OUTPUT_RECORDS or Y, by the weights' type and `writes_records`.
+    The input is RECORDS or X, by each one's type, the output OUTPUT_RECORDS or Y, by `writes_records`.
     """
     gate_form, up_form = form_named(format_name), form_named(up_format_name)
-    gate_nbytes, gate_columns = gate_form.nbytes, gate_form.columns
-    up_nbytes, up_columns = up_form.nbytes, up_form.columns
-    is_quantised, gate_function = gate_form.is_quantised, gate_named(activation)
-    multiply_gate, multiply_up = multiply_group(gate_form), multiply_group(up_form)
+    gate_slots, up_slots, gate_function = _slots(gate_form), _slots(up_form), gate_named(activation)
 
     @compiled
     def gated(op: int, expert: int, column: int, gate: int, up: int) -> Any:
@@ -164,45 +173,34 @@ def gated_experts(format_name: str, up_format_name: str, activation: str, writes
     @compiled
     def write_pair(op: int, group: int, pair: int, row: int, gate: int, up: int) -> None:
         expert, first = load_i64(group + GROUP_EXPERT), load_i64(group + GROUP_FIRST_SLOT)
-        low = gated(op, expert, _PAIR * pair, gate, up)
-        high = gated(op, expert, _PAIR * pair + ROWS_OF_GROUP, gate + GROUP_LINE, up + GROUP_LINE)
+        low = gated(op, expert, PAIR_COLUMNS * pair, gate, up)
+        high = gated(op, expert, PAIR_COLUMNS * pair + ROWS_OF_GROUP, gate + GROUP_LINE, up + GROUP_LINE)
         if writes_records:
             width = load_i64(op + N)
             records = _slot_records(load_i64(op + OUTPUT_RECORDS), width, first)
             write_record(records, load_i64(group + GROUP_ROWS), width >> 5, row, pair, low, high)
         else:
-            y = load_i64(op + Y) + (first + row) * load_i64(op + Y_STRIDE) + _LINE * pair
+            y = load_i64(op + Y) + (first + row) * load_i64(op + Y_STRIDE) + PAIR_LINE * pair
             store_f32x16(y, low)
             store_f32x16(y + GROUP_LINE, high)
 
+    multiply_rows = multiply_pair(gate_form, up_form, write_pair)
+
     @compiled
-    def multiply_pair(thread: int, op: int, context: int, unit: int) -> None:
-        pairs, columns = load_i64(op + N) // _PAIR, load_i64(op + K)
+    def multiply_unit(thread: int, op: int, context: int, unit: int) -> None:
+        pairs = load_i64(op + N) // PAIR_COLUMNS
         group = _group(op, unit // pairs)
-        pair, rows = unit % pairs, load_i64(group + GROUP_ROWS)
-        expert, slot = load_i64(group + GROUP_EXPERT), load_i64(group + GROUP_FIRST_SLOT)
+        expert, slot, rows = (
+            load_i64(group + GROUP_EXPERT),
+            load_i64(group + GROUP_FIRST_SLOT),
+            load_i64(group + GROUP_ROWS),
+        )
         gate = load_i64(op + W) + expert * load_i64(op + EXPERT_NBYTES)
         up = load_i64(op + W2) + expert * load_i64(op + EXPERT_NBYTES_2)
-        x_stride, alone = load_i64(op + X_STRIDE), int(rows == 1)
-        x = load_i64(op + X) + slot * x_stride
-        if is_quantised:
-            x = _slot_records(load_i64(op + RECORDS), columns, slot)
-        gates = scratch(thread, context)
-        ups = gates + GATED_ROW_BLOCK * _LINE
-        gate_blocks, up_blocks = columns // gate_columns, columns // up_columns
-        for row in range(0, rows, GATED_ROW_BLOCK):
-            end = min(rows, row + GATED_ROW_BLOCK)
-            for half in range(2):
-                at, to = 2 * pair + half, GROUP_LINE * half
-                w = gate + at * gate_blocks * gate_nbytes
-                multiply_gate(w, gate_blocks, x, x_stride, alone, row, end, gates + to, _LINE, 0)
-                w = up + at * up_blocks * up_nbytes
-                multiply_up(w, up_blocks, x, x_stride, alone, row, end, ups + to, _LINE, 0)
-            for r in range(row, end):
-                offset = (r - row) * _LINE
-                write_pair(op, group, pair, r, gates + offset, ups + offset)
+        gate_x, up_x = gate_slots(op, slot), up_slots(op, slot)
+        multiply_rows(op, group, unit % pairs, rows, gate, up, gate_x, up_x, scratch(thread, context))
 
-    return share(_pair_count, multiply_pair, 4)
+    return share(_pair_count, multiply_unit, 4)
 
 
 @compiled
@@ -214,21 +212,18 @@ def _output_group_count(op: int, context: int) -> int:
 def expert_linear(format_name: str) -> Any:
     """Build the kernel that multiplies the slots, RECORDS or X, by W, N outputs of K columns, into Y."""
     form = form_named(format_name)
-    is_quantised, block_columns, block_nbytes = form.is_quantised, form.columns, form.nbytes
+    slots, block_columns, block_nbytes = _slots(form), form.columns, form.nbytes
     multiply_rows = multiply_group(form)
 
     @compiled
     def multiply_slots(thread: int, op: int, context: int, unit: int) -> None:
-        groups, columns = (load_i64(op + N) + ROWS_OF_GROUP - 1) // ROWS_OF_GROUP, load_i64(op + K)
+        groups = (load_i64(op + N) + ROWS_OF_GROUP - 1) // ROWS_OF_GROUP
         group = _group(op, unit // groups)
         outputs, rows = unit % groups, load_i64(group + GROUP_ROWS)
-        slot, blocks = load_i64(group + GROUP_FIRST_SLOT), columns // block_columns
+        slot, blocks = load_i64(group + GROUP_FIRST_SLOT), load_i64(op + K) // block_columns
         weights = load_i64(op + W) + load_i64(group + GROUP_EXPERT) * load_i64(op + EXPERT_NBYTES)
         weights += outputs * blocks * block_nbytes
-        x_stride, y_stride = load_i64(op + X_STRIDE), load_i64(op + Y_STRIDE)
-        x = load_i64(op + X) + slot * x_stride
-        if is_quantised:
-            x = _slot_records(load_i64(op + RECORDS), columns, slot)
+        x, x_stride, y_stride = slots(op, slot), load_i64(op + X_STRIDE), load_i64(op + Y_STRIDE)
         y = load_i64(op + Y) + slot * y_stride + GROUP_LINE * outputs
         for row in range(0, rows, ROW_BLOCK):
             end, target = min(rows, row + ROW_BLOCK), y + row * y_stride

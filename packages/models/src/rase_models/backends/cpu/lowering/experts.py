@@ -17,6 +17,7 @@ _PAIR = 32
 """Outputs that a gated multiplication makes at a time."""
 _ROUTES: Resource = ("routes", None)
 _GATHERED: Resource = ("slots", "gathered")
+_GATHERED_RECORDS: Resource = ("slots", "gathered records")
 _HIDDEN: Resource = ("slots", "hidden")
 _RESULTS: Resource = ("slots", "results")
 _LOGITS: Resource = ("slots", "logits")
@@ -76,27 +77,35 @@ def _emit_routes(low: Lowering, step: MoeFfn, memory: ExpertMemory, routing: Wor
 
 
 def _emit_gather(low: Lowering, step: MoeFfn, memory: ExpertMemory, routing: Words) -> None:
+    """Emit the copies of rows to their slots, in each form that gate or up reads."""
     words = routing | low.floats_in(step.x) | {abi.N: low.buffers.width(step.x)}
-    flags = 0
-    if low.matrix(step.gate).form.is_quantised:
-        words[abi.RECORDS] = memory.slots.records("gathered").address
-        flags = abi.WRITE_RECORDS
-    else:
+    reads: list[Resource] = [_ROUTES, ("floats", step.x)]
+    forms = {low.matrix(weight).form.is_quantised for weight in (step.gate, step.up)}
+    if False in forms:
         target = memory.slots.floats("gathered")
-        words |= {abi.Y: target.address, abi.Y_STRIDE: target.stride}
-    low.emit(KernelKey("gather_experts"), words, [_ROUTES, ("floats", step.x)], [_GATHERED], flags)
+        to_floats = {abi.Y: target.address, abi.Y_STRIDE: target.stride}
+        low.emit(KernelKey("gather_experts"), words | to_floats, reads, [_GATHERED])
+    if True in forms:
+        to_records = {abi.RECORDS: memory.slots.records("gathered").address}
+        flags = abi.WRITE_RECORDS
+        low.emit(KernelKey("gather_experts"), words | to_records, reads, [_GATHERED_RECORDS], flags)
 
 
-def _slot_input(low: Lowering, memory: ExpertMemory, name: str, weight: str) -> Words:
-    if low.matrix(weight).form.is_quantised:
-        return {abi.RECORDS: memory.slots.records(name).address, abi.X: 0, abi.X_STRIDE: 0}
-    source = memory.slots.floats(name)
-    return {abi.X: source.address, abi.X_STRIDE: source.stride}
+def _slot_input(low: Lowering, memory: ExpertMemory, name: str, *weights: str) -> Words:
+    """Return the words for input from slots, in each form that the weights need."""
+    words: Words = {abi.X: 0, abi.X_STRIDE: 0}
+    for weight in weights:
+        if low.matrix(weight).form.is_quantised:
+            words[abi.RECORDS] = memory.slots.records(name).address
+        else:
+            source = memory.slots.floats(name)
+            words |= {abi.X: source.address, abi.X_STRIDE: source.stride}
+    return words
 
 
 def _emit_gated(low: Lowering, step: MoeFfn, memory: ExpertMemory, routing: Words) -> None:
     gate, up = low.matrix(step.gate), low.matrix(step.up)
-    words = routing | _slot_input(low, memory, "gathered", step.gate)
+    words = routing | _slot_input(low, memory, "gathered", step.gate, step.up)
     words |= {abi.W: gate.address, abi.W2: up.address, abi.K: gate.columns, abi.N: gate.rows}
     words |= {abi.EXPERT_NBYTES: gate.expert_nbytes, abi.EXPERT_NBYTES_2: up.expert_nbytes}
     words |= {
@@ -111,8 +120,9 @@ def _emit_gated(low: Lowering, step: MoeFfn, memory: ExpertMemory, routing: Word
     else:
         target = memory.slots.floats("hidden")
         words |= {abi.Y: target.address, abi.Y_STRIDE: target.stride}
+    reads = [_ROUTES, _GATHERED, _GATHERED_RECORDS]
     parameters = (gate.form.name, up.form.name, step.activation.value, int(as_records))
-    low.emit(KernelKey("gated_experts", parameters), words, [_ROUTES, _GATHERED], [_HIDDEN])
+    low.emit(KernelKey("gated_experts", parameters), words, reads, [_HIDDEN])
 
 
 def _emit_down(low: Lowering, step: MoeFfn, memory: ExpertMemory, routing: Words) -> None:

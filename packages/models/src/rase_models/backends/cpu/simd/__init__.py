@@ -8,22 +8,20 @@ functions only.
     operation, Code                 make an operation out of emitted LLVM IR (`Code` is in `emission.code`)
     f32x16, i32x16, f32, i32, i64, void   numba types
 
-    load_i64 load_i32 load_u64 load_u32 load_u16 load_u8 load_i8      (address) -> int64, or int32
-    store_i64 store_i32 store_u64 store_u32 store_u16 store_u8        (address, value)
-    load_f32 load_f16 load_bf16                     (address) -> float32
+    load_i64 load_i32                               (address) -> int64, or int32
+    store_i64 store_i32 store_i32x16                (address, value)
+    load_f32                                        (address) -> float32
     store_f32 store_f16                             (address, float32)
-    load_f32x16 load_f16x16 load_bf16x16            (address) -> f32x16
+    load_f32x16 load_f16x16                         (address) -> f32x16
     store_f32x16 store_f16x16                       (address, f32x16)
-    load_i32x16 load_i8x16 / store_i32x16 store_i8x16       bytes are sign-extended, truncated
-    prefetch prefetch_far                           (address): first and second level
+    prefetch(address)                               into the first level
 
-    splat(float32) first_lane(v) keep_first(v, count, fill) swap_pairs(v)
+    splat(float32) first_lane(v) keep_first(v, count, fill)
     even_lanes(a, b) odd_lanes(a, b) interleave_low(a, b) interleave_high(a, b)
     add subtract multiply divide maximum minimum (x, y), fma(x, y, z), fma_f32 of scalars
     absolute negate square_root exp sigmoid tanh (x), exp_f32 of a scalar
     sum_lanes max_lanes (v) -> float32
-    round_to_int(v) -> i32x16, to_float(i32x16), splat_i32(int32), add_i32(x, y), sum_lanes_i32(v) -> int32
-    bits_to_f32(int64)
+    round_to_int(v) -> i32x16, to_float(i32x16)
     quantise32(low, high, record, row, panel)       32 values to int8, see `activations`
 
     atomic_add(address, value) -> before; atomic_load; atomic_store;
@@ -34,8 +32,6 @@ functions only.
 from rase_models.backends.cpu.simd.arithmetic import (
     absolute,
     add,
-    add_i32,
-    bits_to_f32,
     divide,
     even_lanes,
     first_lane,
@@ -52,45 +48,26 @@ from rase_models.backends.cpu.simd.arithmetic import (
     odd_lanes,
     round_to_int,
     splat,
-    splat_i32,
     square_root,
     subtract,
     sum_lanes,
-    sum_lanes_i32,
-    swap_pairs,
     to_float,
 )
 from rase_models.backends.cpu.simd.exponential import exp, exp_f32, sigmoid, tanh
 from rase_models.backends.cpu.simd.memory import (
-    load_bf16,
-    load_bf16x16,
-    load_f16,
     load_f16x16,
     load_f32,
     load_f32x16,
-    load_i8,
-    load_i8x16,
     load_i32,
-    load_i32x16,
     load_i64,
-    load_u8,
-    load_u16,
-    load_u32,
-    load_u64,
     prefetch,
-    prefetch_far,
     store_f16,
     store_f16x16,
     store_f32,
     store_f32x16,
-    store_i8x16,
     store_i32,
     store_i32x16,
     store_i64,
-    store_u8,
-    store_u16,
-    store_u32,
-    store_u64,
 )
 from rase_models.backends.cpu.simd.operation import (
     OPTIONS,
@@ -119,11 +96,9 @@ __all__ = [
     "OPTIONS",
     "absolute",
     "add",
-    "add_i32",
     "atomic_add",
     "atomic_load",
     "atomic_store",
-    "bits_to_f32",
     "call_kernel",
     "compare_exchange",
     "compiled",
@@ -143,21 +118,11 @@ __all__ = [
     "interleave_high",
     "interleave_low",
     "keep_first",
-    "load_bf16",
-    "load_bf16x16",
-    "load_f16",
     "load_f16x16",
     "load_f32",
     "load_f32x16",
-    "load_i8",
-    "load_i8x16",
     "load_i32",
-    "load_i32x16",
     "load_i64",
-    "load_u8",
-    "load_u16",
-    "load_u32",
-    "load_u64",
     "max_lanes",
     "maximum",
     "minimum",
@@ -168,29 +133,20 @@ __all__ = [
     "operation",
     "pause",
     "prefetch",
-    "prefetch_far",
     "quantise32",
     "round_to_int",
     "sigmoid",
     "splat",
-    "splat_i32",
     "square_root",
     "store_f16",
     "store_f16x16",
     "store_f32",
     "store_f32x16",
-    "store_i8x16",
     "store_i32",
     "store_i32x16",
     "store_i64",
-    "store_u8",
-    "store_u16",
-    "store_u32",
-    "store_u64",
     "subtract",
     "sum_lanes",
-    "sum_lanes_i32",
-    "swap_pairs",
     "tanh",
     "to_float",
     "void",

@@ -1,8 +1,8 @@
 """Arithmetic on 16 lanes, with one rounding an operation, and reductions in one fixed order."""
 
 from rase_models.backends.cpu.emission.code import Code
-from rase_models.backends.cpu.emission.types import F32, F32X16, I32, I32X16, LANES, Value, constant
-from rase_models.backends.cpu.simd.operation import f32, f32x16, i32, i32x16, i64, operation
+from rase_models.backends.cpu.emission.types import F32X16, I32, I32X16, LANES, Value, constant
+from rase_models.backends.cpu.simd.operation import f32, f32x16, i32x16, i64, operation
 
 
 @operation(f32x16, f32)
@@ -107,36 +107,12 @@ def to_float(code: Code, x: Value) -> Value:
     return code.to_float(x)
 
 
-@operation(i32x16, i32)
-def splat_i32(code: Code, value: Value) -> Value:
-    """Fill all lanes with one int32."""
-    return code.splat(value)
-
-
-@operation(i32x16, i32x16, i32x16)
-def add_i32(code: Code, x: Value, y: Value) -> Value:
-    """Return x + y of int32, wrapping."""
-    return code.builder.add(x, y)
-
-
-@operation(i32, i32x16)
-def sum_lanes_i32(code: Code, vector: Value) -> Value:
-    """Add the int32 lanes, wrapping."""
-    return code.fold(vector, code.builder.add)
-
-
 @operation(f32x16, f32x16, i64, f32)
 def keep_first(code: Code, vector: Value, count: Value, fill: Value) -> Value:
     """Return `vector` with every lane from `count` on (any int64 within int32) replaced by `fill`."""
     b = code.builder
     inside = b.icmp_signed("<", constant(I32X16, range(LANES)), code.splat(b.trunc(count, I32)))
     return b.select(inside, vector, code.splat(fill))
-
-
-@operation(f32x16, f32x16)
-def swap_pairs(code: Code, vector: Value) -> Value:
-    """Exchange lanes 0 and 1, 2 and 3, and so on."""
-    return code.shuffle(vector, vector, [lane ^ 1 for lane in range(LANES)])
 
 
 @operation(f32x16, f32x16, f32x16)
@@ -161,9 +137,3 @@ def interleave_low(code: Code, even: Value, odd: Value) -> Value:
 def interleave_high(code: Code, even: Value, odd: Value) -> Value:
     """Return even[8], odd[8], ... even[15], odd[15]."""
     return code.shuffle(even, odd, [8 + lane // 2 + LANES * (lane % 2) for lane in range(LANES)])
-
-
-@operation(f32, i64)
-def bits_to_f32(code: Code, bits: Value) -> Value:
-    """Read the low 32 bits as float32."""
-    return code.builder.bitcast(code.builder.trunc(bits, I32), F32)

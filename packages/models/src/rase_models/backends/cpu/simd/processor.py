@@ -47,7 +47,7 @@ def pause(code: Code) -> None:
 
 @operation(i64)
 def cycle_counter(code: Code) -> Value:
-    """Read a counter that advances at a steady rate; its unit differs between machines, some have none (0)."""
+    """Read a counter that advances at a steady rate; its unit differs between machines; 0 on some."""
     if code.instruction_set.architecture is Architecture.X86:
         return code.call("llvm.readcyclecounter", I64, [])
     if code.instruction_set.architecture is Architecture.ARM:
