@@ -9,7 +9,8 @@ from rase_models.program import Program, RopePairing
 
 def build(b: ProgramBuilder) -> Program:
     """Build glm4; in files of its models of images, whose positions have several parts, halves turn."""
-    sections = b.keys.is_array("rope.dimension_sections") and any(b.keys.flags("rope.dimension_sections"))
+    key = "rope.dimension_sections"
+    sections = b.keys.is_array(key) and any(b.keys.flags(key))
     return build_decoder(
         b,
         Differences(

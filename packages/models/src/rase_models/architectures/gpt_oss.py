@@ -1,4 +1,4 @@
-"""gpt-oss: mixtures of experts with biases; every head has a sink, every other layer a window of positions.
+"""gpt-oss: gpt-oss 20B and 120B, with biased experts, a sink for every head, windows in every other layer.
 
 What it calls the norm after attention comes before the feed-forward network.
 """

@@ -1,4 +1,4 @@
-"""qwen2moe: the mixtures of Qwen 1.5 and 2, with an expert that every row goes to, weighed by the row."""
+"""qwen2moe: Mixtures of Qwen 1.5 and 2, with an expert that every row goes to, weighed by the row."""
 
 from rase_models.architectures.block import build_decoder
 from rase_models.architectures.builder import ProgramBuilder

@@ -1,5 +1,10 @@
-"""qwen3moe: the mixtures of Qwen 3, with norms of queries and keys."""
+"""qwen3moe: Mixtures of Qwen 3, with norms of queries and keys."""
 
-from rase_models.architectures.qwen3 import build
+from rase_models.architectures import qwen3
+from rase_models.architectures.builder import ProgramBuilder
+from rase_models.program import Program
 
-__all__ = ["build"]
+
+def build(b: ProgramBuilder) -> Program:
+    """Build qwen3moe: a qwen3 whose layers have experts, where their tensors say so."""
+    return qwen3.build(b)

@@ -1,4 +1,7 @@
-"""seed_oss: Seed-OSS. What it calls the norm after attention comes before the feed-forward network."""
+"""seed_oss: Seed-OSS.
+
+What it calls the norm after attention comes before the feed-forward network.
+"""
 
 from rase_models.architectures.block import build_decoder
 from rase_models.architectures.builder import ProgramBuilder
