@@ -1,9 +1,10 @@
 """Warnings of the libraries."""
 
+import json
 import logging
 
 import pytest
-from rase_cli.logs import NoteHandler
+from rase_cli.logs import NoteHandler, ServerHandler
 
 
 @pytest.fixture
@@ -30,3 +31,27 @@ def test_an_error_has_its_traceback_and_no_control_characters(
     shown = capsys.readouterr().err
     assert shown.startswith("error: it failed\nTraceback")
     assert "\x1b" not in shown
+
+
+@pytest.mark.parametrize("as_json", [False, True])
+def test_a_server_logs_every_line_and_requests_as_they_are(
+    as_json: bool, capsys: pytest.CaptureFixture[str]
+) -> None:
+    logger = logging.Logger("rase_api.access")
+    logger.addHandler(ServerHandler(as_json=as_json))
+    for _ in range(2):
+        logger.info("{}", extra={"request": {}})
+    try:
+        raise ValueError("a\x1b[2J")
+    except ValueError:
+        logger.exception("it failed")
+    shown = capsys.readouterr().err
+    assert shown.startswith("{}\n{}\n")
+    assert "\x1b" not in shown
+    rest = shown.removeprefix("{}\n{}\n")
+    if as_json:
+        told = json.loads(rest)
+        assert (told["level"], told["logger"]) == ("error", "rase_api.access")
+        assert told["message"].startswith("it failed\nTraceback")
+    else:
+        assert rest.startswith("error: it failed\nTraceback")

@@ -2,6 +2,7 @@
 
 import json
 import logging
+from datetime import UTC, datetime
 
 from rase_api.errors import clipped
 from rase_api.record import Record
@@ -21,6 +22,7 @@ def write(record: Record, *, as_json: bool) -> None:
 
 def _facts(record: Record) -> dict[str, object]:
     facts = {
+        "time": datetime.now(UTC).isoformat(timespec="milliseconds"),
         "id": record.id,
         "method": record.method,
         "path": clipped(record.path, LONGEST_PATH),

@@ -6,7 +6,9 @@ from typing import TYPE_CHECKING
 import click
 from rase_core.errors import EngineError
 
+from rase_cli.logs import LEVELS, show_server_logs
 from rase_cli.output import note, warn
+from rase_cli.server_options import server_options, server_settings
 from rase_cli.settings import DEVICE, STORE, THREADS, Settings, open_engine, pass_settings, shared_options
 from rase_cli.sizes import size
 
@@ -55,29 +57,46 @@ class ServerNotInstalled(EngineError):
     metavar="N",
     help="The most requests to a model that wait; the rest are refused.",
 )
+@server_options
+@click.option(
+    "--log-level",
+    type=click.Choice(list(LEVELS)),
+    default="info",
+    show_default=True,
+    help="What is logged; info has a line for each request.",
+)
 @shared_options(STORE, DEVICE, THREADS)
 @pass_settings
 def serve(
     settings: Settings,
+    /,
     host: str,
     port: int,
     context_length: int | None,
     kv_memory: int | None,
     max_queue: int,
+    log_level: str,
+    grace: int,
+    **server: object,
 ) -> None:
-    """Serve all registered models over HTTP, as OpenAI does.
+    """Serve all registered models over HTTP, with the APIs of OpenAI, Anthropic and Ollama.
 
-    Models are loaded when first asked for. Ctrl-C ends the server.
+    Models are loaded when first asked for. Ctrl-C or SIGTERM ends the server.
     """
-    for package in SERVER_PACKAGES:
-        if importlib.util.find_spec(package) is None:
-            raise ServerNotInstalled(package)
+    _require_server()
     from rase_api import serve as run
     from rase_core.scheduler import SchedulerLimits
 
-    limits = SchedulerLimits(waiting=max_queue)
+    options, limits = server_settings(server), SchedulerLimits(waiting=max_queue)
+    show_server_logs(log_level, as_json=bool(server["json_log"]))
     with open_engine(settings, context_length=context_length, kv_memory=kv_memory, limits=limits) as engine:
-        run(engine, host, port, on_ready=lambda url: _announce(engine, url))
+        run(engine, host, port, on_ready=lambda url: _announce(engine, url), grace=grace, **options)
+
+
+def _require_server() -> None:
+    for package in SERVER_PACKAGES:
+        if importlib.util.find_spec(package) is None:
+            raise ServerNotInstalled(package)
 
 
 def _announce(engine: "Engine", url: str) -> None:

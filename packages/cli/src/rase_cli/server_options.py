@@ -1,0 +1,99 @@
+"""The settings of the server as command-line options."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import click
+
+from rase_cli.settings import Body, Option
+from rase_cli.sizes import size
+
+KEYS: Option = click.option(
+    "--api-key",
+    "api_keys",
+    multiple=True,
+    envvar="RASE_API_KEY",
+    metavar="KEY",
+    help="A key that requests must bring; may be repeated. Others on this machine can read command lines: "
+    "better use the variable or a file. [env: RASE_API_KEY, several with spaces between]",
+)
+KEY_FILE: Option = click.option(
+    "--api-key-file",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    metavar="FILE",
+    help="A file of such keys, one a line.",
+)
+ORIGINS: Option = click.option(
+    "--cors-origin",
+    "cors_origins",
+    multiple=True,
+    metavar="ORIGIN",
+    help="Web pages of this origin may use the server, as https://page.example; * for all; may be repeated.",
+)
+HOSTS: Option = click.option(
+    "--allowed-host",
+    "allowed_hosts",
+    multiple=True,
+    metavar="NAME",
+    help="A name by which the server is asked, besides localhost and IP addresses, or * for all; may be "
+    "repeated. [default: none; all with keys]",
+)
+TIMEOUT: Option = click.option(
+    "--request-timeout",
+    type=click.FloatRange(min=0, min_open=True),
+    metavar="SECONDS",
+    help="The most time of an answer. [default: none]",
+)
+BODY: Option = click.option(
+    "--max-body-size",
+    "max_body_bytes",
+    type=size,
+    metavar="SIZE",
+    help="The longest body of a request that is read. [default: 8.4MB]",
+)
+LOG: Option = click.option(
+    "--json-log",
+    is_flag=True,
+    help="Log as JSON, one object a line.",
+)
+GRACE: Option = click.option(
+    "--grace",
+    type=click.IntRange(min=0),
+    default=5,
+    show_default=True,
+    metavar="SECONDS",
+    help="How long running requests may go on after Ctrl-C or SIGTERM.",
+)
+OPTIONS = (KEYS, KEY_FILE, ORIGINS, HOSTS, TIMEOUT, BODY, LOG, GRACE)
+
+
+def server_options(command: Body) -> Body:
+    """Give a command an option for each setting of the server."""
+    for option in reversed(OPTIONS):
+        command = option(command)
+    return command
+
+
+def server_settings(given: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what options said of `rase_api.settings.Settings`; what none did is the server's own affair.
+
+    Raises:
+        click.UsageError: the file of keys has none, or cannot be read.
+    """
+    settings = {name: value for name, value in given.items() if value not in (None, ())}
+    file = settings.pop("api_key_file", None)
+    if file is not None:
+        settings["api_keys"] = (*settings.get("api_keys", ()), *_keys_of(file))
+    return settings
+
+
+def _keys_of(file: Path) -> list[str]:
+    try:
+        lines = file.read_text("utf-8").splitlines()
+    except (OSError, UnicodeError) as error:
+        raise click.UsageError(f"the keys of {file} cannot be read: {error}") from error
+    keys = [line.strip() for line in lines if line.strip()]
+    if not keys:
+        raise click.UsageError(f"{file} has no key")
+    return keys
