@@ -312,14 +312,27 @@ def test_a_prefill_can_be_cancelled_between_chunks(decoder: ProgramDecoder, smal
     assert decoder.kv_used == 0
 
 
-def test_memory_that_does_not_suffice_is_a_named_error(program: Program, runner: Runner) -> None:
-    class Full(SmallRuns):
-        def reserve(self, blocks: int) -> None:
-            raise MemoryError
+class FullToReserve(SmallRuns):
+    def reserve(self, blocks: int) -> None:
+        raise MemoryError
 
-    decoder = ProgramDecoder(program, Full(runner, 7), EOS, CONTEXT)
-    with pytest.raises(BackendFailure, match="no memory for the keys and values of 3 more tokens"):
-        decoder.prefill([1, 2, 3])
+
+class FullToRun(SmallRuns):
+    def run(self, rows: Rows) -> NDArray[np.float32]:
+        if len(self.row_counts) == 1:
+            raise MemoryError
+        return super().run(rows)
+
+
+@pytest.mark.parametrize("full", [FullToReserve, FullToRun])
+def test_memory_that_does_not_suffice_is_a_named_error(
+    program: Program, runner: Runner, full: type[SmallRuns]
+) -> None:
+    decoder = ProgramDecoder(program, full(runner, 7), EOS, CONTEXT)
+    for use in (decoder.prefill, decoder.logits):
+        with pytest.raises(BackendFailure, match="no memory for 9 more tokens"):
+            use([1, 2, 3, 4, 5, 6, 7, 8, 9])
+        assert decoder.kv_used == 0
 
 
 def test_closing_twice_is_closing_once(file: GgufFile, program: Program) -> None:

@@ -18,12 +18,12 @@ TokenIds = Sequence[int] | NDArray[np.integer]
 Cancel = Callable[[], bool]
 
 
-def _state_cache(program: Program, runner: Runner) -> StateCache | None:
+def _state_cache(program: Program, runner: Runner, limit: int | None) -> StateCache | None:
     """Return the slots of a program's states, None when it has none."""
     if not program.state_sizes:
         return None
     stateful = cast(StatefulRunner, runner)
-    return StateCache(stateful.reserve_states, stateful.copy_state)
+    return StateCache(stateful.reserve_states, stateful.copy_state, limit)
 
 
 class ProgramDecoder:
@@ -32,7 +32,8 @@ class ProgramDecoder:
     Not thread-safe. The single sequence of `prefill` and `decode` does not disturb those of `new_sequence`.
     Token ids outside the vocabulary are InvalidParameter, more tokens than the context are
     ContextOverflow; whatever is refused leaves the decoder as it was. `kv_capacity` limits the tokens of all
-    sequences together, to whole blocks, and so the context.
+    sequences together, to whole blocks, and so the context; `most_states` the sequences that `fits` allows to
+    a program with states.
     """
 
     def __init__(
@@ -42,6 +43,7 @@ class ProgramDecoder:
         eos_tokens: frozenset[int],
         context_length: int | None = None,
         kv_capacity: int | None = None,
+        most_states: int | None = None,
     ) -> None:
         self._runner = runner
         self._vocab_size = program.vocab_size
@@ -51,7 +53,7 @@ class ProgramDecoder:
         self._context_length = min(limit for limit in limits if limit is not None)
         self._eos_tokens = eos_tokens
         self._cache = KvCache(runner.reserve, runner.copy_block, blocks)
-        self._states = _state_cache(program, runner)
+        self._states = _state_cache(program, runner, most_states)
         self._own_sequence = self._cache.open()
 
     @property
@@ -90,8 +92,8 @@ class ProgramDecoder:
         return self._cache.blocks_used * BLOCK_TOKENS
 
     def fits(self, counts: Mapping[int, int]) -> bool:
-        """Tell whether there are blocks for so many more tokens of each sequence, by handle."""
-        return self._cache.fits(counts)
+        """Tell whether there is memory for so many more tokens of each sequence, by handle."""
+        return self._cache.fits(counts) and (self._states is None or self._states.fits(counts))
 
     def prefill(self, tokens: TokenIds, cancelled: Cancel | None = None) -> Logits:
         """Start over with this prompt; return the logits after its last token, float32 [vocab].
@@ -212,7 +214,17 @@ class ProgramDecoder:
         self, step: Step, counts: Mapping[int, int], cancelled: Cancel | None = None, *, keep: bool = False
     ) -> Logits:
         """Run a checked step, all of it or nothing; `keep` copies of states at whole blocks."""
-        self._extend(counts)
+        try:
+            return self._run_whole(step, counts, cancelled, keep)
+        except MemoryError as error:
+            tokens = sum(counts.values())
+            advice = "use a shorter context or fewer sequences at once"
+            raise BackendFailure(f"no memory for {tokens} more tokens", advice) from error
+
+    def _run_whole(
+        self, step: Step, counts: Mapping[int, int], cancelled: Cancel | None, keep: bool
+    ) -> Logits:
+        self._cache.extend(counts)
         try:
             logits = self._run_keeping(step) if keep and self._states else self._run_chunks(step, cancelled)
         except BaseException:
@@ -222,16 +234,6 @@ class ProgramDecoder:
             raise
         self._cache.advance(counts)
         return logits
-
-    def _extend(self, counts: Mapping[int, int]) -> None:
-        try:
-            self._cache.extend(counts)
-        except MemoryError as error:
-            tokens = sum(counts.values())
-            raise BackendFailure(
-                f"no memory for the keys and values of {tokens} more tokens",
-                "use a shorter context or fewer sequences at once",
-            ) from error
 
     def _run_chunks(self, step: Step, cancelled: Cancel | None) -> Logits:
         parts: list[Logits] = []
