@@ -42,3 +42,9 @@ def test_the_limit_of_a_control_group_counts_when_it_is_lower(tmp_path: Path, na
     for text, expected in (("1048576\n", 1 << 20), ("max\n", own), (str(own * 2), own), ("", own)):
         file.write_text(text)
         assert machine_memory(tmp_path) == expected
+
+
+def test_states_get_a_share_of_their_own_and_a_few_sequences_always_fit() -> None:
+    assert KvBudget(8_000).sequences(10) == 100
+    assert KvBudget(8_000).sequences(1_000_000) == 4
+    assert KvBudget(8_000).sequences(0) is None

@@ -8,9 +8,9 @@ from rase_models.state_cache import MOST_KEPT, StateCache
 class Slots:
     """Slots whose contents are numbers."""
 
-    def __init__(self) -> None:
+    def __init__(self, limit: int | None = None) -> None:
         self.contents: list[int] = []
-        self.cache = StateCache(self.reserve, self.copy)
+        self.cache = StateCache(self.reserve, self.copy, limit)
 
     def reserve(self, slots: int) -> None:
         self.contents += [0] * (slots - len(self.contents))
@@ -104,3 +104,22 @@ def test_releasing_gives_all_slots_back() -> None:
     slots.cache.release(1)
     slots.cache.release(2)
     assert slots.cache.slots_used == 0
+
+
+def test_a_limit_refuses_more_sequences_and_bounds_the_copies() -> None:
+    slots = Slots(limit=2)
+    assert slots.cache.fits([1, 2])
+    assert not slots.cache.fits([1, 2, 3])
+    for handle in (1, 2):
+        slots.write(handle, handle)
+        for length in (64, 128):
+            slots.cache.keep(handle, length)
+    assert slots.cache.slots_used == 4
+    assert slots.cache.fits([1, 2])
+    assert not slots.cache.fits([3])
+    slots.write(2, 22)
+    slots.cache.keep(2, 192)
+    assert slots.cache.slots_used == 4
+    slots.cache.release(1)
+    assert slots.cache.fits([3])
+    assert Slots().cache.fits(range(1000))

@@ -8,6 +8,9 @@ import pytest
 from numpy.typing import NDArray
 from rase_core.decoder import Batch
 from rase_core.errors import BackendFailure
+from rase_core.generation import generate
+from rase_core.sampling import GenerationConfig
+from rase_core.scheduler import GenerationRequest, Scheduler, SchedulerLimits
 from rase_models.decoder import ProgramDecoder
 from rase_models.loading import load_decoder
 from rase_models.step import Step
@@ -108,6 +111,19 @@ def test_a_failed_run_costs_no_more_than_the_tokens_since_the_last_copy(
     assert decoder.resume_length(sequence, 70) == 64
     decoder.truncate(sequence, 64)
     same(decoder.forward(batch((sequence, 64, 72))), want[64:72])
+
+
+def test_a_scheduler_shares_what_it_can_and_answers_as_if_alone(decoder: ProgramDecoder) -> None:
+    config = GenerationConfig(max_tokens=12, seed=3, ignore_eos=True)
+    prompts = [[*TOKENS[:90].tolist(), last] for last in range(5)]
+    alone = [generate(decoder, prompt, config).tokens for prompt in prompts]
+    with Scheduler(decoder, SchedulerLimits(running=3)) as scheduler:
+        handles = [scheduler.submit(GenerationRequest(prompt, config)) for prompt in prompts]
+        together = [handle.result(60)[0] for handle in handles]
+        again = scheduler.submit(GenerationRequest(prompts[0], config)).result(60)[0]
+    assert [generation.tokens for generation in together] == alone
+    assert again.tokens == alone[0]
+    assert again.cached_tokens == 64
 
 
 def test_a_step_is_cut_where_blocks_end() -> None:

@@ -8,6 +8,8 @@ from rase_models.backends.base import BLOCK_TOKENS
 from rase_models.machine_memory import machine_memory
 
 _SHARE_OF_MACHINE = 4
+_STATES_SHARE = 4
+_LEAST_SEQUENCES = 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +35,15 @@ class KvBudget:
         if not tokens:
             raise InvalidParameter("kv_memory", self.nbytes, f"at least {block_nbytes} bytes")
         return tokens
+
+    def sequences(self, state_nbytes: int) -> int | None:
+        """Return how many sequences may have a state of so many bytes; None when they have none.
+
+        States and the copies of them get a share besides what the tokens take.
+        """
+        if not state_nbytes:
+            return None
+        return max(self.nbytes // (_STATES_SHARE * 2 * state_nbytes), _LEAST_SEQUENCES)
 
 
 def kv_budget(nbytes: int | None) -> KvBudget:

@@ -96,7 +96,8 @@ def load_on(
     except MemoryError as error:
         what = f"{file.path}: not enough memory for the weights"
         raise BackendFailure(what, "use a smaller model") from error
-    return ProgramDecoder(program, runner, eos_tokens, context_length, capacity)
+    states = None if kv_budget is None else kv_budget.sequences(4 * sum(program.state_sizes))
+    return ProgramDecoder(program, runner, eos_tokens, context_length, capacity, states)
 
 
 def _kv_capacity(

@@ -4,7 +4,7 @@ A state is of fixed size and holds what is left of all tokens so far; it cannot 
 kept at a few lengths, and a sequence is forked or cut there.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
 from rase_core.errors import BackendFailure
@@ -26,10 +26,16 @@ class StateCache:
     Args:
         reserve: makes room for at least so many slots.
         copy: copies the contents of one slot to another.
+        limit: the most sequences that `fits` allows, and as many copies are kept; None without limit.
     """
 
-    def __init__(self, reserve: Callable[[int], None], copy: Callable[[int, int], None]) -> None:
-        self._reserve, self._copy = reserve, copy
+    def __init__(
+        self,
+        reserve: Callable[[int], None],
+        copy: Callable[[int, int], None],
+        limit: int | None = None,
+    ) -> None:
+        self._reserve, self._copy, self._limit = reserve, copy, limit
         self._free: list[int] = []
         self._count = 0
         self._sequences: dict[int, _Sequence] = {}
@@ -38,6 +44,13 @@ class StateCache:
     def slots_used(self) -> int:
         """How many slots belong to a sequence."""
         return self._count - len(self._free)
+
+    def fits(self, handles: Iterable[int]) -> bool:
+        """Tell whether the limit allows sequences to have a slot."""
+        if self._limit is None:
+            return True
+        having = {handle for handle, sequence in self._sequences.items() if sequence.slot is not None}
+        return having.issuperset(handles) or len(having.union(handles)) <= self._limit
 
     def slot(self, handle: int) -> int:
         """Return the slot of a sequence, which it has from its first token on.
@@ -59,10 +72,14 @@ class StateCache:
         return max((kept for kept in sequence.kept if kept <= length), default=0)
 
     def keep(self, handle: int, length: int) -> None:
-        """Keep a copy of the state of a sequence, which has this length now."""
+        """Keep a copy of the state of a sequence, which has this length now, if there is room for one."""
         sequence, slot = self._of(handle), self.slot(handle)
-        while len(sequence.kept) >= MOST_KEPT:
+        full = self._limit is not None and self.slots_used >= 2 * self._limit
+        while len(sequence.kept) >= (1 if full else MOST_KEPT):
             self._free.append(sequence.kept.pop(min(sequence.kept)))
+            full = False
+        if full:
+            return
         sequence.kept[length] = self._take()
         self._copy(slot, sequence.kept[length])
 
