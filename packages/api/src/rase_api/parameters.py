@@ -3,6 +3,7 @@
 Ranges are not known here: `GenerationConfig` validates them. A null means the default, always.
 """
 
+import logging
 from collections.abc import Mapping
 from typing import ClassVar, Self
 
@@ -15,24 +16,37 @@ from rase_api.dialects import OPENAI, Dialect
 from rase_api.errors import InvalidValue
 from rase_api.faults import Names
 from rase_api.fields import Strict
-from rase_api.validation import request_error
+from rase_api.lenience import left_out, without
+from rase_api.settings import Settings
+from rase_api.validation import names_of, request_error
+
+logger = logging.getLogger(__name__)
 
 
 class Body(Strict):
     """The body of a request, in its API's own names."""
 
     @classmethod
-    async def read(cls, request: Request, limit: int) -> Self:
-        """Read and check a body of at most `limit` bytes; raises a RequestError."""
-        return cls.parse(await read_object(request, limit))
+    async def read(cls, request: Request, settings: Settings) -> Self:
+        """Read and check a body; raises a RequestError."""
+        body = await read_object(request, settings.max_body_bytes)
+        return cls.parse(body, lenient=settings.lenient)
 
     @classmethod
-    def parse(cls, body: Mapping[str, object]) -> Self:
-        """Check a request's body; raises a RequestError that names the parameter at fault."""
+    def parse(cls, body: Mapping[str, object], *, lenient: bool = False) -> Self:
+        """Check a request's body; raises a RequestError that names the parameter at fault.
+
+        When lenient, unknown and unsupported parameters are left out with a warning.
+        """
         try:
             request = cls.model_validate(body)
         except ValidationError as error:
-            raise request_error(error) from error
+            locations = left_out(error) if lenient else []
+            kept = without(body, locations) if locations else None
+            if kept is None:
+                raise request_error(error) from error
+            logger.warning("parameters of a request were ignored: %s", names_of(locations))
+            return cls.parse(kept, lenient=True)
         request.refuse_contradictions()
         return request
 

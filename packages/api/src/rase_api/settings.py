@@ -20,6 +20,7 @@ class Options(TypedDict, total=False):
     request_timeout: float | None
     keep_alive_seconds: float
     json_log: bool
+    lenient: bool
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,6 +35,7 @@ class Settings:
     request_timeout: the most seconds that an answer may take, None for no end.
     keep_alive_seconds: how long a stream is silent before it says that it lives.
     json_log: whether the access log is JSON.
+    lenient: whether parameters that are unknown or not supported are left out with a warning, not refused.
 
     Raises InvalidSetting.
     """
@@ -45,6 +47,7 @@ class Settings:
     request_timeout: float | None = None
     keep_alive_seconds: float = KEEP_ALIVE_SECONDS
     json_log: bool = False
+    lenient: bool = False
 
     def __post_init__(self) -> None:
         for name in ("api_keys", "cors_origins", "allowed_hosts"):

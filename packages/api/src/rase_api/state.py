@@ -58,11 +58,6 @@ class ServerState:
         for pool in (self.pool, self._questions, self._lookups):
             pool.shutdown(wait=False, cancel_futures=True)
 
-    @property
-    def max_body_bytes(self) -> int:
-        """The longest body that is read."""
-        return self.settings.max_body_bytes
-
     async def served(self, model_id: str | None) -> ServedModel:
         """Look a model up; raises ModelNotFound, naming those that are there, or InvalidManifest."""
         return await self.looked_up(self._served, model_id)

@@ -64,6 +64,11 @@ def path_of(location: Sequence[int | str]) -> str:
     return clipped(path)
 
 
+def names_of(locations: Sequence[Sequence[int | str]]) -> str:
+    """Write several places."""
+    return clipped(", ".join(repr(path_of(location)) for location in locations))
+
+
 def _unsupported(findings: list[ErrorDetails]) -> RequestError:
     path = path_of(findings[0]["loc"])
     allowed = findings[0].get("ctx", {}).get("allowed", [])

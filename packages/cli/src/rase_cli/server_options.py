@@ -57,6 +57,11 @@ LOG: Option = click.option(
     is_flag=True,
     help="Log as JSON, one object a line.",
 )
+LENIENT: Option = click.option(
+    "--lenient",
+    is_flag=True,
+    help="Ignore parameters that are unknown or not supported, with a warning, instead of refusing them.",
+)
 GRACE: Option = click.option(
     "--grace",
     type=click.IntRange(min=0),
@@ -65,7 +70,7 @@ GRACE: Option = click.option(
     metavar="SECONDS",
     help="How long running requests may go on after Ctrl-C or SIGTERM.",
 )
-OPTIONS = (KEYS, KEY_FILE, ORIGINS, HOSTS, TIMEOUT, BODY, LOG, GRACE)
+OPTIONS = (KEYS, KEY_FILE, ORIGINS, HOSTS, TIMEOUT, BODY, LENIENT, LOG, GRACE)
 
 
 def server_options(command: Body) -> Body:

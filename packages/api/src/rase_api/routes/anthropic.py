@@ -17,7 +17,7 @@ def anthropic_routes(state: ServerState) -> APIRouter:
 
     @routes.post("/v1/messages", response_model=None)
     async def messages(request: Request) -> Response:
-        body = await MessagesRequest.read(request, state.max_body_bytes)
+        body = await MessagesRequest.read(request, state.settings)
         return await answer(
             request,
             state,
@@ -29,7 +29,7 @@ def anthropic_routes(state: ServerState) -> APIRouter:
 
     @routes.post("/v1/messages/count_tokens", response_model=None)
     async def count_tokens(request: Request) -> Json:
-        body = await CountRequest.read(request, state.max_body_bytes)
+        body = await CountRequest.read(request, state.settings)
         return {"input_tokens": await state.asked(body.conversation().count, body.model)}
 
     return routes

@@ -18,7 +18,7 @@ def chat_routes(state: ServerState) -> APIRouter:
 
     @routes.post("/v1/chat/completions", response_model=None)
     async def chat(request: Request) -> Response:
-        body = await ChatRequest.read(request, state.max_body_bytes)
+        body = await ChatRequest.read(request, state.settings)
         return await answer(
             request,
             state,
@@ -30,7 +30,7 @@ def chat_routes(state: ServerState) -> APIRouter:
 
     @routes.post("/v1/chat/completions/input_tokens", response_model=None)
     async def input_tokens(request: Request) -> Json:
-        body = await ChatRequest.read(request, state.max_body_bytes)
+        body = await ChatRequest.read(request, state.settings)
         return {"input_tokens": await state.asked(_conversation(body).count, body.model)}
 
     return routes

@@ -17,7 +17,7 @@ def completions_routes(state: ServerState) -> APIRouter:
 
     @routes.post("/v1/completions", response_model=None)
     async def completions(request: Request) -> Response:
-        body = await CompletionRequest.read(request, state.max_body_bytes)
+        body = await CompletionRequest.read(request, state.settings)
         return await answer(
             request,
             state,

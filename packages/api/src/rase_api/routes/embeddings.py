@@ -15,7 +15,7 @@ def embeddings_routes(state: ServerState) -> APIRouter:
 
     @routes.post("/v1/embeddings", response_model=None)
     async def embeddings(request: Request) -> None:
-        body = await EmbeddingsRequest.read(request, state.max_body_bytes)
+        body = await EmbeddingsRequest.read(request, state.settings)
         await _refuse(state, body.model)
 
     return routes
@@ -28,7 +28,7 @@ def ollama_embeddings_routes(state: ServerState) -> APIRouter:
     @routes.post("/api/embed", response_model=None)
     @routes.post("/api/embeddings", response_model=None)
     async def embed(request: Request) -> None:
-        body = await OllamaEmbedRequest.read(request, state.max_body_bytes)
+        body = await OllamaEmbedRequest.read(request, state.settings)
         await _refuse(state, body.model)
 
     return routes

@@ -20,12 +20,12 @@ def ollama_routes(state: ServerState) -> APIRouter:
 
     @routes.post("/api/chat", response_model=None)
     async def chat(request: Request) -> Response:
-        body = await OllamaChat.read(request, state.max_body_bytes)
+        body = await OllamaChat.read(request, state.settings)
         return await _answer(request, state, body, chat_content)
 
     @routes.post("/api/generate", response_model=None)
     async def generate(request: Request) -> Response:
-        body = await OllamaGenerate.read(request, state.max_body_bytes)
+        body = await OllamaGenerate.read(request, state.settings)
         return await _answer(request, state, body, generate_content)
 
     return routes

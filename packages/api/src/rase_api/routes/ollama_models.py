@@ -17,7 +17,7 @@ def ollama_models_routes(state: ServerState) -> APIRouter:
 
     @routes.post("/api/show", response_model=None)
     async def show(request: Request) -> Json:
-        body = await ShowRequest.read(request, state.max_body_bytes)
+        body = await ShowRequest.read(request, state.settings)
         return await state.looked_up(_shown, state, body.model)
 
     @routes.get("/api/tags", response_model=None)

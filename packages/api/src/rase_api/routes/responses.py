@@ -17,7 +17,7 @@ def responses_routes(state: ServerState) -> APIRouter:
 
     @routes.post("/v1/responses", response_model=None)
     async def responses(request: Request) -> Response:
-        body = await ResponsesRequest.read(request, state.max_body_bytes)
+        body = await ResponsesRequest.read(request, state.settings)
         return await answer(
             request,
             state,
@@ -29,7 +29,7 @@ def responses_routes(state: ServerState) -> APIRouter:
 
     @routes.post("/v1/responses/input_tokens", response_model=None)
     async def input_tokens(request: Request) -> Json:
-        body = await ResponsesRequest.read(request, state.max_body_bytes)
+        body = await ResponsesRequest.read(request, state.settings)
         count = await state.asked(body.conversation_of().count, body.model)
         return {"object": "response.input_tokens", "input_tokens": count}
 

@@ -18,7 +18,7 @@ def sglang_routes(state: ServerState) -> APIRouter:
 
     @routes.post("/generate", response_model=None)
     async def generate(request: Request) -> Response:
-        body = await SglangRequest.read(request, state.max_body_bytes)
+        body = await SglangRequest.read(request, state.settings)
         return await answer(request, state, body, body.model, body.plan(), lambda model: SglangWriter(body))
 
     @routes.get("/model_info", response_model=None)

@@ -19,18 +19,18 @@ def tokens_routes(state: ServerState) -> APIRouter:
 
     @routes.post("/tokenize", response_model=None)
     async def tokenize(request: Request) -> Json:
-        body = await TokenizeRequest.read(request, state.max_body_bytes)
+        body = await TokenizeRequest.read(request, state.settings)
         return await state.asked(lambda engine, model_id: _tokenized(engine, model_id, body), body.model)
 
     @routes.post("/detokenize", response_model=None)
     async def detokenize(request: Request) -> Json:
-        body = await DetokenizeRequest.read(request, state.max_body_bytes)
+        body = await DetokenizeRequest.read(request, state.settings)
         return await state.asked(lambda engine, model_id: _text(engine, model_id, body.tokens), body.model)
 
     @routes.post("/apply-template", response_model=None)
     async def apply_template(request: Request) -> Json:
-        given = await read_object(request, state.max_body_bytes)
-        body = TemplateRequest.parse(await state.with_model(given))
+        given = await read_object(request, state.settings.max_body_bytes)
+        body = TemplateRequest.parse(await state.with_model(given), lenient=state.settings.lenient)
         return await state.asked(lambda engine, model_id: _rendered(engine, model_id, body), body.model)
 
     return routes

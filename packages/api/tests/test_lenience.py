@@ -1,0 +1,75 @@
+"""A server that warns of what it does not know instead of refusing it."""
+
+import logging
+from collections.abc import Iterator
+
+import httpx
+import pytest
+from rase_api import create_app
+from rase_api.testing import ScriptedEngine, served
+
+CHAT = {"model": "demo", "messages": [{"role": "user", "content": "Hi"}]}
+URL = "/v1/chat/completions"
+PART = {"type": "text", "text": "Hi", "colour": "red"}
+
+
+@pytest.fixture(scope="module")
+def lenient() -> Iterator[httpx.Client]:
+    """A client of a lenient server."""
+    with served(create_app(ScriptedEngine(), lenient=True)) as url, httpx.Client(base_url=url) as client:
+        yield client
+
+
+@pytest.mark.parametrize(
+    ("path", "body", "names"),
+    [
+        (URL, CHAT | {"mood": "good", "humour": 1}, ["mood", "humour"]),
+        (URL, CHAT | {"logprobs": True, "top_logprobs": 3}, ["logprobs", "top_logprobs"]),
+        (URL, CHAT | {"stream": True, "stream_options": {"x": 1}}, ["stream_options.x"]),
+        (URL, CHAT | {"messages": [{"role": "user", "content": [PART]}]}, ["messages[0].content[0].colour"]),
+        ("/v1/completions", {"model": "demo", "prompt": "Hi", "suffix": "x", "y": 1}, ["suffix", "y"]),
+        ("/v1/messages", CHAT | {"max_tokens": 2, "thinking": {"type": "x"}}, ["thinking"]),
+        ("/api/chat", CHAT | {"options": {"typical_p": 0.5, "z": 1}}, ["options.typical_p", "options.z"]),
+        ("/generate", {"text": "Hi", "sampling_params": {"regex": "x"}}, ["sampling_params.regex"]),
+        ("/apply-template", CHAT | {"mood": 1}, ["mood"]),
+    ],
+)
+def test_what_is_not_known_or_not_done_is_warned_of(
+    lenient: httpx.Client,
+    client: httpx.Client,
+    caplog: pytest.LogCaptureFixture,
+    path: str,
+    body: dict,
+    names: list,
+) -> None:
+    caplog.set_level(logging.WARNING, "rase_api")
+    assert lenient.post(path, json=body).status_code == 200
+    for name in names:
+        assert f"'{name}'" in caplog.text
+    assert client.post(path, json=body | {"model": "demo"}).status_code == 400
+
+
+@pytest.mark.parametrize(
+    ("changes", "param"),
+    [
+        ({"mood": 1, "temperature": "hot"}, "temperature"),
+        ({"mood": 1, "messages": []}, "messages"),
+        ({"messages": [{"role": "user", "content": [{"type": "image_url", "image_url": {}}]}]}, None),
+    ],
+)
+def test_what_is_wrong_is_refused_all_the_same(
+    lenient: httpx.Client, changes: dict, param: str | None
+) -> None:
+    refused = lenient.post(URL, json=CHAT | changes)
+    assert refused.status_code == 400
+    assert param in (None, refused.json()["error"]["param"])
+
+
+def test_many_strange_names_make_a_short_warning(
+    lenient: httpx.Client, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.WARNING, "rase_api")
+    strange = {f"name\n{number}" * 100: number for number in range(1000)}
+    assert lenient.post(URL, json=CHAT | strange).status_code == 200
+    assert len(caplog.records[-1].getMessage()) < 2000
+    assert "\n" not in caplog.records[-1].getMessage()
