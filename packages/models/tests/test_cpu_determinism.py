@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 from rase_models.backends.base import BLOCK_TOKENS, Rows
 from rase_models.backends.cpu.packing import PACKED_FORMATS
+from rase_models.backends.cpu.run_memory import MAX_ROWS
 from rase_models.backends.cpu.runner import CpuRunner
 from rase_models.gguf import TYPE_LAYOUTS, TensorInfo, Weight
 from rase_models.gguf.types import GgmlType
@@ -176,6 +177,11 @@ OTHER = np.random.default_rng(6).integers(0, VOCABULARY, 300).tolist()
 BLOCKS = [7, 2, 9, 4, 0]
 OTHER_BLOCKS = [1, 3, 5, 6, 8]
 SPARE_BLOCK = 10
+LONG = np.random.default_rng(7).integers(0, VOCABULARY, MAX_ROWS).tolist()
+LONG_BLOCKS = list(range(11, 19))
+
+
+RUNNERS: list[CpuRunner] = []
 
 
 @cache
@@ -183,7 +189,8 @@ def runner(kind: str, threads: int, fused: bool) -> CpuRunner:
     """Return a runner that is kept for all tests."""
     program, weights = {"every type": every_type, "experts": experts}[kind]()
     made = CpuRunner(program, iter(weights), threads, fused=fused)
-    made.reserve(SPARE_BLOCK + 1)
+    made.reserve(max(LONG_BLOCKS) + 1)
+    RUNNERS.append(made)
     return made
 
 
@@ -200,6 +207,9 @@ def expected(kind: str) -> Floats:
 def closed_runners() -> Iterator[None]:
     yield
     runner.cache_clear()
+    expected.cache_clear()
+    while RUNNERS:
+        RUNNERS.pop().close()
 
 
 KINDS = st.sampled_from(["every type", "experts"])
@@ -253,6 +263,14 @@ def test_a_copied_block_has_the_bits_of_the_original(threads: int, copied: int, 
     start = (copied + 1) * BLOCK_TOKENS
     got = computed_in_parts(made, cuts, [], blocks, start)
     np.testing.assert_array_equal(got, expected("every type")[start:])
+
+
+@pytest.mark.parametrize("kind", ["every type", "experts"])
+def test_a_run_of_any_size_has_the_bits_of_the_largest(kind: str) -> None:
+    whole = runner(kind, 1, True).run(rows_of([Part(0, LONG, LONG_BLOCKS)]))
+    for threads, rows in ((2, 512), (3, 511), (1, 511), (2, 129), (3, 128), (2, 17), (3, 9), (2, 2)):
+        got = runner(kind, threads, True).run(rows_of([Part(0, LONG[:rows], LONG_BLOCKS)]))
+        np.testing.assert_array_equal(got, whole[:rows])
 
 
 def test_rubbish_in_a_free_block_is_not_seen() -> None:

@@ -197,8 +197,16 @@ def test_a_matrix_is_used_in_parts(rows: int, first: int, biased: bool) -> None:
     case.check(rows_of(0, rows), tolerance=2e-4)
 
 
-def test_parts_that_begin_within_a_group_of_rows_are_refused() -> None:
-    slices = {"part": TensorSlice("w", 8, 16)}
+def test_parts_of_vectors_begin_and_end_anywhere() -> None:
+    ops = [Linear("a", "x", "v", "b[0]"), Linear("y", "x", "w", "b[1]"), RmsNorm("y", "y", "n", 1e-6)]
+    slices = {"b[0]": TensorSlice("b", 0, 5), "b[1]": TensorSlice("b", 5, 29)}
+    weights = {"v": normal(2, 5, 24), "w": normal(3, 24, 24), "b": normal(4, 100), "n": normal(5, 24)}
+    Case(24, ops, {"a": 5, "y": 24}, "y", weights, slices=slices).check(rows_of(0, 5), tolerance=2e-4)
+
+
+@pytest.mark.parametrize("edges", [(8, 16), (0, 8)])
+def test_parts_that_begin_or_end_within_a_group_of_rows_are_refused(edges: tuple[int, int]) -> None:
+    slices = {"part": TensorSlice("w", *edges)}
     case = Case(8, [Linear("y", "x", "part")], {"y": 8}, "y", {"w": normal(2, 16, 8)}, slices=slices)
     with pytest.raises(BackendFailure, match="take w apart at row 8"):
         case.on_cpu(rows_of(0, 1))

@@ -17,7 +17,7 @@ COUNTERS = (
     "decode_matvec_ns",
     "decode_attn_ns",
 )
-"""Runs, rows and nanoseconds of prompts, then of steps that have one row of each sequence."""
+"""Runs, rows and nanoseconds of prompts, whatever decodes beside them, then of decoding alone."""
 
 
 def counting() -> bool:

@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
+from rase_models.backends.base import Rows
 from rase_models.backends.cpu.arena import Region
 from rase_models.backends.cpu.op_table import Row
 from rase_models.backends.run_counters import RUN_COUNTERS
@@ -40,16 +41,21 @@ class RunProfile:
         self._is_matmul = np.array([kind == "matmul" for kind in kinds])
         self._is_attention = np.array([kind == "attention" for kind in kinds])
 
-    def add(self, rows: int, sequences: int, nanoseconds: int) -> None:
-        """Add a run of so many rows to the sums of the process, and start over."""
+    def add(self, rows: Rows, nanoseconds: int) -> None:
+        """Add a run to the sums of the process, and start over.
+
+        A run counts as a prompt's when a sequence has several rows; the rows of others are not its tokens.
+        """
         cycles = self._cycles.sum(axis=1)
         scale = nanoseconds / max(int(cycles.sum()), 1)
         matmul, attention = (
             int(cycles[which].sum() * scale) for which in (self._is_matmul, self._is_attention)
         )
-        names = _PREFILL if rows > sequences else _DECODE
+        counted = np.bincount(rows.sequences)
+        prompts = int(counted[counted > 1].sum())
+        names = _PREFILL if prompts else _DECODE
         counts = dict(zip(names, (1, nanoseconds, matmul, attention), strict=True))
         if names is _PREFILL:
-            counts["prefill_tokens"] = rows
+            counts["prefill_tokens"] = prompts
         RUN_COUNTERS.add(counts)
         self._cycles[:] = 0

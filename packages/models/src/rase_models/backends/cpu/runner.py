@@ -112,12 +112,12 @@ class CpuRunner:
             BackendFailure: the runner is closed, or the process was forked since it was made.
         """
         memory = self._usable_memory()
-        count, outputs, sequences = len(rows.tokens), len(rows.outputs), len(rows.block_tables)
+        outputs, is_prefill = len(rows.outputs), len(rows.tokens) > len(rows.block_tables)
         memory.take(rows)
         logits = memory.new_logits(outputs)
-        seconds = self._watched_run(count > sequences)
+        seconds = self._watched_run(is_prefill)
         if self._profile is not None:
-            self._profile.add(count, sequences, int(seconds * 1e9))
+            self._profile.add(rows, int(seconds * 1e9))
         return logits[:outputs, : self._vocab_size]
 
     def _usable_memory(self) -> RunMemory:

@@ -1,4 +1,7 @@
-"""How many threads a runner uses: the physical cores it may use, unless it is told otherwise."""
+"""How many threads a runner uses: the cores it may use, unless it is told otherwise.
+
+On Linux they are physical cores, elsewhere whatever the system counts as processors.
+"""
 
 import os
 import sys
@@ -59,7 +62,7 @@ def _within(quota: float | None, count: int) -> int:
 
 
 def usable_cores() -> int:
-    """Return the number of physical cores among the processors that this process may run on."""
+    """Return the number of cores, of all processors outside Linux, that this process may run on."""
     processors = _allowed_processors()
     if sys.platform == "linux":
         return len({_core_of(processor) for processor in processors}) or 1

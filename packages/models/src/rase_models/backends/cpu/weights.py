@@ -100,13 +100,15 @@ def slice_matrix(matrix: Matrix, part: TensorSlice) -> Matrix:
     """Return some rows of a packed matrix, or of the matrix of each expert, in place.
 
     Raises:
-        BackendFailure: the rows do not begin where a group of rows does.
+        BackendFailure: the rows do not begin where a group of rows does, or end within one: what is beyond
+            the last row of a matrix must be zeros.
     """
-    if part.first % GROUP_ROWS != 0:
-        raise BackendFailure(
-            f"the CPU backend cannot take {part.tensor} apart at row {part.first}",
-            f"it needs multiples of {GROUP_ROWS}",
-        )
+    for edge in sorted({part.first, part.last} - {matrix.rows}):
+        if edge % GROUP_ROWS != 0:
+            raise BackendFailure(
+                f"the CPU backend cannot take {part.tensor} apart at row {edge}",
+                f"it needs multiples of {GROUP_ROWS}",
+            )
     offset = matrix.form.packed_nbytes(part.first, matrix.columns)
     return replace(matrix, address=matrix.address + offset, rows=part.last - part.first)
 
@@ -143,16 +145,16 @@ class WeightLoader:
             if name in matrices:
                 packed[name] = self._pack(weight)
             if name in vectors:
-                kept[name] = self._keep(weight)
+                kept[name] = self._keep(dequantize(weight.info.type, weight.data, weight.info.shape))
         for name, part in slices.items():
             if part.tensor in packed:
                 packed[name] = slice_matrix(packed[part.tensor], part)
             if part.tensor in kept:
-                kept[name] = kept[part.tensor][part.first :]
+                kept[name] = self._keep(kept[part.tensor][part.first : part.last])
         return Weights(packed, kept)
 
-    def _keep(self, weight: Weight) -> NDArray[np.float32]:
-        values = dequantize(weight.info.type, weight.data, weight.info.shape)
+    def _keep(self, values: NDArray[np.float32]) -> NDArray[np.float32]:
+        """Copy a vector to where whole lines can be read, zeros past its end."""
         padded = -(-values.size // GROUP_ROWS) * GROUP_ROWS
         vector = self._arena.take(4 * padded).view(np.float32)
         vector[: values.size] = values.reshape(-1)
