@@ -61,6 +61,13 @@ def tests(session: nox.Session) -> None:
 
 
 @nox.session
+def slow(session: nox.Session) -> None:
+    """Run the tests that take long."""
+    sync(session, "--all-packages")
+    session.run("pytest", "-m", "slow", *session.posargs)
+
+
+@nox.session
 def coverage(session: nox.Session) -> None:
     """Run the suites of core and models and report the lines that they reach."""
     sync(session, "--all-packages")
