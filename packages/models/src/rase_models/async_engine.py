@@ -1,9 +1,11 @@
 """The engine for asyncio."""
 
 import asyncio
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from types import TracebackType
-from typing import Self
+from typing import Self, TypeVar
 
 from rase_core.errors import Cancelled
 from rase_core.generation import Generation
@@ -16,17 +18,22 @@ from rase_models.engine import Engine
 from rase_models.request import Completion, Conversation, Messages, Prompt, Question, Terms
 from rase_models.session import Session
 
+_THREADS = 32
+
+T = TypeVar("T")
+
 
 class AsyncEngine:
     """What an Engine answers, awaited. What is asked is cancelled with the task that awaits it.
 
     The arguments are those of Engine's methods of the same names, and so is what is raised. Models are loaded
-    and prompts prepared in threads of asyncio's default executor; an answer under way needs none. The rest of
+    and prompts prepared in threads of its own, so many at a time; an answer under way needs none. The rest of
     `engine` is for whoever has time to wait, or `asyncio.to_thread`.
     """
 
     def __init__(self, engine: Engine) -> None:
         self.engine = engine
+        self._threads = _new_threads()
 
     async def __aenter__(self) -> Self:
         return self
@@ -38,19 +45,22 @@ class AsyncEngine:
 
     async def load(self, model_id: str) -> Session:
         """Bring a model into memory."""
-        return await asyncio.to_thread(self.engine.load, model_id)
+        return await self._wait_for(partial(self.engine.load, model_id))
 
     async def unload(self, model_id: str | None = None) -> None:
         """Let go of a model's memory, or all models'."""
-        await asyncio.to_thread(self.engine.unload, model_id)
+        await self._wait_for(partial(self.engine.unload, model_id))
 
     async def aclose(self, grace: float | None = None) -> None:
         """Let go of all memory; see Engine.close."""
-        await asyncio.to_thread(self.engine.close, grace)
+        await self._wait_for(partial(self.engine.close, grace))
+        self._threads.shutdown(wait=False)
+        self._threads = _new_threads()
 
     def submit(self, model_id: str, question: Question) -> AsyncHandle:
         """Return what happens to a question, which is asked when it is first awaited."""
-        return AsyncHandle(partial(self.engine.submit, model_id, question), question.terms.n)
+        ask = partial(self.engine.submit, model_id, question)
+        return AsyncHandle(ask, question.terms.n, self._threads)
 
     async def generate(
         self,
@@ -145,6 +155,13 @@ class AsyncEngine:
         """Answer a conversation in `n` ways at once."""
         terms = Terms(config=config, choice=choice, n=n, timeout=timeout, response_format=response_format)
         return await _all(self.submit(model_id, Conversation(messages, terms, continue_final_message)))
+
+    async def _wait_for(self, call: Callable[[], T]) -> T:
+        return await asyncio.get_running_loop().run_in_executor(self._threads, call)
+
+
+def _new_threads() -> ThreadPoolExecutor:
+    return ThreadPoolExecutor(_THREADS, thread_name_prefix="rase-async")
 
 
 async def _whole(stream: AsyncTextStream) -> Generation:

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncIterator, Callable
+from concurrent.futures import Executor
 from types import TracebackType
 from typing import Self
 
@@ -16,12 +17,13 @@ Submit = Callable[[OnEvent], Handle]
 class AsyncHandle(AsyncIterator[Piece | Ended]):
     """What happens to a request of so many choices, from its first await on; for one task.
 
-    `submit` may block, and runs in a thread. The end of the task that waits here cancels the request within a
-    step, and so does forgetting the handle. The iteration raises the error of a request that failed.
+    `submit` may block, and runs in a thread of `executor`, by default asyncio's own. The end of the task that
+    waits here cancels the request within a step, and so does forgetting the handle. The iteration raises the
+    error of a request that failed.
     """
 
-    def __init__(self, submit: Submit, choices: int = 1) -> None:
-        self._submit, self._unread = submit, max(choices, 1)
+    def __init__(self, submit: Submit, choices: int = 1, executor: Executor | None = None) -> None:
+        self._submit, self._unread, self._executor = submit, max(choices, 1), executor
         self._inbox: _Inbox | None = None
         self._handle: Handle | None = None
 
@@ -62,7 +64,8 @@ class AsyncHandle(AsyncIterator[Piece | Ended]):
 
     async def _start(self) -> None:
         inbox = self._inbox = _Inbox()
-        submitting = asyncio.ensure_future(asyncio.to_thread(self._submit, inbox.put))
+        loop = asyncio.get_running_loop()
+        submitting = loop.run_in_executor(self._executor, self._submit, inbox.put)
         try:
             self._handle = await asyncio.shield(submitting)
         except BaseException:
