@@ -43,6 +43,7 @@ SHAPES: Shapes = {
     "ffn_up_shexp": (INNER, WIDTH),
     "ffn_down_shexp": (WIDTH, INNER),
     "ffn_gate_inp_shexp": (WIDTH,),
+    "exp_probs_b.bias": (EXPERTS,),
     "post_ffw_norm": (WIDTH,),
     "shortconv.in_proj": (3 * WIDTH, WIDTH),
     "shortconv.conv": (WIDTH, TAPS),
@@ -78,21 +79,31 @@ TENSORS: Mapping[str, tuple[str, ...]] = {
     "cohere2": ("attn_norm", *_ATTENTION, *_GATED),
     "command-r": ("attn_norm", *_ATTENTION, *_GATED),
     "deepseek2": (*_LATENT, "ffn_norm", *_EXPERTS, *_SHARED),
+    "ernie4_5-moe": ("attn_norm", *_ATTENTION, "ffn_norm", *_EXPERTS, *_SHARED),
     "exaone4": (*_ATTENTION, *_HEAD_NORMS, *_GATED, *_POST_NORMS),
     "falcon": (*_MERGED, *_PLAIN),
     "gemma2": (*_LLAMA, *_POST_NORMS),
     "gemma3": (*_LLAMA, *_HEAD_NORMS, *_POST_NORMS),
     "glm4": ("attn_norm", *_ATTENTION, "ffn_norm", *_PLAIN, *_POST_NORMS),
+    "glm4moe": ("attn_norm", *_ATTENTION, "post_attention_norm", *_EXPERTS, *_SHARED),
     "gpt-oss": ("attn_norm", *_ATTENTION, "attn_sinks", "post_attention_norm", *_EXPERTS),
     "gpt2": (*_MERGED, "ffn_norm", *_PLAIN),
+    "granitemoe": ("attn_norm", *_ATTENTION, "ffn_norm", *_EXPERTS, *_SHARED),
+    "hunyuan-moe": ("attn_norm", *_ATTENTION, *_HEAD_NORMS, "ffn_norm", *_EXPERTS, *_SHARED),
     "hunyuan-dense": (*_LLAMA, *_HEAD_NORMS),
     "lfm2": ("attn_norm", *_ATTENTION, *_HEAD_NORMS, "ffn_norm", *_GATED),
+    "lfm2moe": ("attn_norm", *_ATTENTION, *_HEAD_NORMS, "ffn_norm", *_GATED),
     "mamba2": ("attn_norm", *_SPACE),
     "olmo2": (*_ATTENTION, *_HEAD_NORMS, *_GATED, *_POST_NORMS),
+    "olmoe": ("attn_norm", *_ATTENTION, *_HEAD_NORMS, "ffn_norm", *_EXPERTS),
     "phi3": (*_MERGED, "ffn_norm", *_PLAIN),
     "qwen2moe": ("attn_norm", *_ATTENTION, "ffn_norm", *_EXPERTS, *_SHARED, "ffn_gate_inp_shexp"),
     "qwen3": (*_LLAMA, *_HEAD_NORMS),
     "qwen35": ("attn_norm", *_ATTENTION, *_HEAD_NORMS, "post_attention_norm", *_GATED),
+    "qwen35moe": (
+        *("attn_norm", *_ATTENTION, *_HEAD_NORMS, "post_attention_norm"),
+        *(*_EXPERTS, *_SHARED, "ffn_gate_inp_shexp"),
+    ),
     "qwen3moe": ("attn_norm", *_ATTENTION, *_HEAD_NORMS, "ffn_norm", *_EXPERTS),
     "seed_oss": ("attn_norm", *_ATTENTION, "post_attention_norm", *_GATED),
     "starcoder2": ("attn_norm", *_ATTENTION, "ffn_norm", *_PLAIN),
@@ -104,28 +115,40 @@ ODD_LAYERS: Mapping[str, tuple[str, ...]] = {
         *("attn_norm", "shortconv.in_proj", "shortconv.conv", "shortconv.out_proj"),
         *("ffn_norm", *_GATED),
     ),
+    "lfm2moe": (
+        *("attn_norm", "shortconv.in_proj", "shortconv.conv", "shortconv.out_proj"),
+        *("ffn_norm", *_EXPERTS, "exp_probs_b.bias"),
+    ),
     "qwen35": ("attn_norm", *_DELTA, "ssm_out", "post_attention_norm", *_GATED),
+    "qwen35moe": (
+        *("attn_norm", *_DELTA, "ssm_out", "post_attention_norm"),
+        *(*_EXPERTS, *_SHARED, "ffn_gate_inp_shexp"),
+    ),
 }
 """The weights of every second layer, where they are others."""
 
+_QWEN35: Shapes = {
+    "attn_q": (2 * QUERIES, WIDTH),
+    "attn_qkv": (2 * GROUPS * STATE + QUERIES, WIDTH),
+    "ssm_conv1d": (2 * GROUPS * STATE + QUERIES, TAPS),
+    "ssm_a": (HEADS,),
+    "ssm_norm": (LENGTH,),
+    "ssm_out": (WIDTH, QUERIES),
+}
 OTHER_SHAPES: Mapping[str, Shapes] = {
     "deepseek2": {"attn_q": (2 * QUERIES, WIDTH)},
     "glm4": {"ffn_up": (2 * INNER, WIDTH)},
     "olmo2": {"attn_q_norm": (QUERIES,), "attn_k_norm": (KEYS,)},
     "phi3": {"ffn_up": (2 * INNER, WIDTH)},
-    "qwen35": {
-        "attn_q": (2 * QUERIES, WIDTH),
-        "attn_qkv": (2 * GROUPS * STATE + QUERIES, WIDTH),
-        "ssm_conv1d": (2 * GROUPS * STATE + QUERIES, TAPS),
-        "ssm_a": (HEADS,),
-        "ssm_norm": (LENGTH,),
-        "ssm_out": (WIDTH, QUERIES),
-    },
+    "olmoe": {"attn_q_norm": (QUERIES,), "attn_k_norm": (KEYS,)},
+    "qwen35": _QWEN35,
+    "qwen35moe": _QWEN35,
 }
 
 WHOLE: Mapping[str, Shapes] = {
     "gpt2": {"position_embd": (CONTEXT, WIDTH), "output_norm": (WIDTH,)},
     "lfm2": {"token_embd_norm": (WIDTH,)},
+    "lfm2moe": {"token_embd_norm": (WIDTH,)},
 }
 """Weights that belong to no layer, besides the embedding, where they are not the last norm alone."""
 
@@ -149,19 +172,33 @@ METADATA: Mapping[str, Metadata] = {
         "attention.head_count_kv": 1,
         "rope.dimension_count": LENGTH,
     },
+    "ernie4_5-moe": {**_CHOICE, "expert_shared_feed_forward_length": INNER},
+    "glm4moe": {**_CHOICE, "expert_shared_count": 1},
     "gpt-oss": {**_CHOICE, "attention.sliding_window": WINDOW},
     "granite": {"logit_scale": 8.0},
+    "granitemoe": {**_CHOICE, "logit_scale": 8.0, "expert_shared_feed_forward_length": INNER},
+    "hunyuan-moe": _CHOICE,
     "lfm2": {"shortconv.l_cache": TAPS},
+    "lfm2moe": {**_CHOICE, "shortconv.l_cache": TAPS},
     "mamba2": {**_STATES, "ssm.inner_size": SPACE, "attention.head_count": 0, "feed_forward_length": 0},
+    "olmoe": _CHOICE,
     "qwen2moe": _CHOICE,
     "qwen35": {**_STATES, "ssm.inner_size": QUERIES},
+    "qwen35moe": {
+        **_CHOICE,
+        **_STATES,
+        "ssm.inner_size": QUERIES,
+        "expert_shared_feed_forward_length": INNER,
+    },
     "qwen3moe": _CHOICE,
 }
 """What an architecture's file says besides the usual, without the prefix of its keys."""
 
 _BY_LAYER: Mapping[str, tuple[str, int, int]] = {
     "lfm2": ("attention.head_count_kv", KV_HEADS, 0),
+    "lfm2moe": ("attention.head_count_kv", KV_HEADS, 0),
     "qwen35": ("attention.recurrent_layers", 0, 1),
+    "qwen35moe": ("attention.recurrent_layers", 0, 1),
 }
 """A key with a value for each layer, and what it is for even and for odd ones."""
 

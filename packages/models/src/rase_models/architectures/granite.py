@@ -2,7 +2,7 @@
 
 from rase_models.architectures.block import build_decoder
 from rase_models.architectures.builder import ProgramBuilder
-from rase_models.architectures.differences import Differences, LayerPositions
+from rase_models.architectures.differences import Differences, Experts, LayerPositions
 from rase_models.architectures.positions import same_positions
 from rase_models.program import Program, RopePairing
 
@@ -25,6 +25,7 @@ def build_scaled(
             embedding_scale=b.keys.number("embedding_scale", embedding_scale),
             residual_scale=b.keys.number("residual_scale", residual_scale),
             logit_scale=1 / b.keys.number("logit_scale", logit_divisor),
+            experts=Experts(shared_length=b.keys.count("expert_shared_feed_forward_length", 0)),
         ),
     )
 

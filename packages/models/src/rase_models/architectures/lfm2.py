@@ -3,18 +3,24 @@
 from rase_models.architectures.attention import attend
 from rase_models.architectures.block import build_decoder
 from rase_models.architectures.builder import ProgramBuilder
-from rase_models.architectures.differences import Differences, Mixed
+from rase_models.architectures.differences import Differences, Experts, Mixed
 from rase_models.architectures.positions import same_positions
 from rase_models.program import Activation, GatedActivation, Program, RopePairing, ShortConv
 
 
 def build(b: ProgramBuilder) -> Program:
-    """Build lfm2; a window counts where the file gives one."""
+    """Build lfm2."""
+    return build_with(b, Experts())
+
+
+def build_with(b: ProgramBuilder, experts: Experts) -> Program:
+    """Build lfm2, with experts where its layers have them; a window counts where the file gives one."""
     window = b.keys.count("attention.sliding_window", 0) or None
     differences = Differences(
         same_positions(b, RopePairing.HALVES, window=window),
         required=("attn_q_norm", "attn_k_norm"),
         output_norm="token_embd_norm",
+        experts=experts,
     )
     return build_decoder(b, differences, _mix)
 

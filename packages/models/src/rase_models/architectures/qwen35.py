@@ -5,7 +5,7 @@ import math
 from rase_models.architectures.block import build_decoder
 from rase_models.architectures.builder import Norm, ProgramBuilder
 from rase_models.architectures.convolution import convolve
-from rase_models.architectures.differences import Differences, Mixed, Norms
+from rase_models.architectures.differences import Differences, Experts, Mixed, Norms
 from rase_models.architectures.positions import same_positions
 from rase_models.program import (
     Activate,
@@ -23,7 +23,15 @@ _PERIOD = 4
 
 
 def build(b: ProgramBuilder) -> Program:
-    """Build qwen35; text has one position in all sections of its rotary positions."""
+    """Build qwen35."""
+    return build_with(b, Experts())
+
+
+def build_with(b: ProgramBuilder, experts: Experts) -> Program:
+    """Build qwen35, with experts where its layers have them.
+
+    Text has one position in all sections of its rotary positions.
+    """
     recurrent = _recurrent_layers(b)
 
     def mix(b: ProgramBuilder, differences: Differences, layer: int, x: str) -> Mixed:
@@ -34,6 +42,7 @@ def build(b: ProgramBuilder) -> Program:
         attention_norms=Norms("attn_norm", None),
         feed_forward_norms=Norms("post_attention_norm", None),
         feed_forward_scaled=True,
+        experts=experts,
     )
     return build_decoder(b, differences, mix)
 
