@@ -207,5 +207,5 @@ def test_a_missing_model_is_named() -> None:
 
 
 def test_a_refused_feature_is_told_before_the_unknown() -> None:
-    with pytest.raises(UnsupportedParameter, match="'tools'"):
-        ChatRequest.parse(CHAT | {"tools": [{"type": "function"}], "unknown": 1})
+    with pytest.raises(UnsupportedParameter, match="'functions'"):
+        ChatRequest.parse(CHAT | {"functions": [{"name": "f"}], "unknown": 1})

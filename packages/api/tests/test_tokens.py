@@ -47,7 +47,7 @@ def test_special_tokens_are_added_as_each_of_the_two_servers_does() -> None:
         ({"content": 5}, "content"),
         ({"content": "x", "with_tokens": True}, "with_tokens"),
         ({"messages": []}, "messages"),
-        ({"messages": [{"role": "tool", "content": "x"}]}, "messages[0].role"),
+        ({"messages": [{"role": "function", "content": "x"}]}, "messages[0].role"),
     ],
 )
 def test_what_cannot_be_tokenized_is_named(client: httpx.Client, body: dict[str, object], param: str) -> None:

@@ -3,7 +3,6 @@
 from collections.abc import Callable
 
 from rase_core.errors import EngineError
-from rase_core.generation import Generation
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
@@ -60,13 +59,14 @@ async def _streamed(work: Work, body: TextRequest, writer: Writer, patience: flo
 
 
 async def _whole(work: Work, body: TextRequest, writer: Writer, _: float) -> Response:
-    generations: dict[int, Generation] = {}
+    finished: dict[int, Finished] = {}
     try:
         while (event := await work.next()) is not None:
             if isinstance(event, Failed):
                 return body.dialect.response(event.error, body.names)
             if isinstance(event, Finished):
-                generations[event.index] = event.generation
+                finished[event.index] = event
     finally:
         work.close()
-    return JSONResponse(writer.whole([generations[index] for index in sorted(generations)]))
+    ends = [end for _, end in sorted(finished.items())]
+    return JSONResponse(writer.whole([end.generation for end in ends], [end.reply for end in ends]))

@@ -1,7 +1,7 @@
 """The questions of one request on their way to the engine, and what comes of them."""
 
 import threading
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from rase_core.errors import Cancelled
@@ -9,6 +9,8 @@ from rase_core.generation import Generation, StopReason
 from rase_core.scheduler import Ended, OnEvent, Piece
 from rase_core.scheduler import Event as AnswerEvent
 from rase_core.scheduler import Failed as AnswerFailed
+from rase_models.chat.parts import Content, Part, Reasoning, ToolCall
+from rase_models.chat.reply import Reading, Reply
 
 from rase_api.serving import Submitted
 
@@ -22,13 +24,15 @@ _POLL_SECONDS = 0.1
 class Ask:
     """A question: the number of its first choice, how many it has, and the call that asks it.
 
-    `prompt_tokens` is for APIs that tell them before the first text.
+    `prompt_tokens` is for APIs that tell them before the first text; `reading` for those that tell the
+    parts of an answer apart.
     """
 
     first: int
     choices: int
     submit: Callable[[OnEvent], Submitted]
     prompt_tokens: int | None = None
+    reading: Reading | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,11 +64,28 @@ class Text:
 
 
 @dataclass(frozen=True, slots=True)
+class Thought:
+    """A piece of what the model thought for a choice."""
+
+    index: int
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Called:
+    """A call of a tool in a choice."""
+
+    index: int
+    call: ToolCall
+
+
+@dataclass(frozen=True, slots=True)
 class Finished:
     """The end of a choice; `is_first` is the one of its prompt's choices that stands for the prompt."""
 
     index: int
     generation: Generation
+    reply: Reply
     is_first: bool = True
 
 
@@ -75,7 +96,7 @@ class Failed:
     error: BaseException
 
 
-Step = Asked | AllAsked | Started | Text | Finished | Failed
+Step = Asked | AllAsked | Started | Text | Thought | Called | Finished | Failed
 
 
 class Asking:
@@ -124,11 +145,11 @@ class Asking:
             submitted.cancel()
 
     def _listener(self, ask: Ask) -> OnEvent:
-        opening, left = _opening(ask), ask.choices
+        opening, steps, left = _opening(ask), _Steps(ask), ask.choices
 
         def hear(event: AnswerEvent) -> bool:
             nonlocal left
-            for step in _steps(ask.first, event):
+            for step in steps.of(event):
                 for begun in opening:
                     self._tell(begun)
                 self._tell(step)
@@ -146,14 +167,43 @@ def _opening(ask: Ask) -> Iterator[Started]:
         yield Started(ask.first, ask.prompt_tokens)
 
 
-def _steps(first: int, event: AnswerEvent) -> Iterator[Step]:
-    match event:
-        case Piece(choice, _, text):
-            if text:
-                yield Text(first + choice, text)
-        case Ended(_, Generation(stop_reason=StopReason.CANCELLED)):
-            yield Failed(Cancelled("the generation was cancelled"))
-        case Ended(choice, generation):
-            yield Finished(first + choice, generation, choice == 0)
-        case AnswerFailed(error):
-            yield Failed(error)
+class _Steps:
+    """Turns what happens to a question into steps."""
+
+    def __init__(self, ask: Ask) -> None:
+        self._first, self._reading = ask.first, ask.reading
+        self._readers = [ask.reading.reader() for _ in range(ask.choices)] if ask.reading is not None else []
+
+    def of(self, event: AnswerEvent) -> Iterator[Step]:
+        """Yield the steps of an event."""
+        match event:
+            case Piece(choice, _, text) if text:
+                yield from self._told(choice, self._parts(choice, text))
+            case Ended(_, Generation(stop_reason=StopReason.CANCELLED)):
+                yield Failed(Cancelled("the generation was cancelled"))
+            case Ended(choice, generation):
+                yield from self._told(choice, self._rest(choice))
+                yield Finished(self._first + choice, generation, self._reply(generation), choice == 0)
+            case AnswerFailed(error):
+                yield Failed(error)
+
+    def _parts(self, choice: int, text: str) -> Sequence[Part]:
+        return self._readers[choice].push(text) if self._readers else (Content(text),)
+
+    def _rest(self, choice: int) -> Sequence[Part]:
+        return self._readers[choice].finish() if self._readers else ()
+
+    def _reply(self, generation: Generation) -> Reply:
+        text = generation.text
+        return Reply(text) if self._reading is None else self._reading.read(text)
+
+    def _told(self, choice: int, parts: Iterable[Part]) -> Iterator[Step]:
+        index = self._first + choice
+        for part in parts:
+            match part:
+                case Content(text):
+                    yield Text(index, text)
+                case Reasoning(text):
+                    yield Thought(index, text)
+                case ToolCall():
+                    yield Called(index, part)

@@ -1,12 +1,13 @@
 """Which generations a request needs; plans are iterated in a worker thread, where waiting is allowed."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Protocol
 
 from rase_core.sampling import GenerationConfig
 from rase_models import request
+from rase_models.chat.options import ChatOptions
 from rase_models.constraints import ResponseFormat
 from rase_models.request import Terms
 
@@ -28,7 +29,7 @@ class Plan(Protocol):
 class Conversation:
     """Messages to be answered `n` times, or their last one to be gone on with; `words` must not come.
 
-    `is_counted` tells the prompt's tokens before the first text.
+    `is_counted` tells the prompt's tokens before the first text; an answer that `is_read` comes as its parts.
     """
 
     messages: Messages
@@ -37,18 +38,27 @@ class Conversation:
     is_continued: bool = False
     is_counted: bool = False
     response_format: ResponseFormat | None = None
+    options: ChatOptions = field(default_factory=ChatOptions)
+    is_read: bool = False
 
     def asks(self, engine: ServingEngine, model_id: str, config: GenerationConfig) -> Iterator[Ask]:
         """Yield the one question."""
         config = without(engine, model_id, config, self.words)
         tokens = self.count(engine, model_id) if self.is_counted else None
         terms = Terms(config=config, n=self.n, response_format=self.response_format)
-        question = request.Conversation(self.messages, terms, self.is_continued)
-        yield Ask(0, self.n, partial(engine.submit, model_id, question), tokens)
+        question = request.Conversation(
+            self.messages, terms, self.is_continued, self.options, is_read=self.is_read
+        )
+        reading = engine.reading(model_id, question) if self.is_read else None
+        yield Ask(0, self.n, partial(engine.submit, model_id, question), tokens, reading)
 
     def count(self, engine: ServingEngine, model_id: str) -> int:
         """Return the number of tokens of the prompt."""
-        return len(engine.encode_chat(model_id, self.messages, continue_final_message=self.is_continued))
+        return len(
+            engine.encode_chat(
+                model_id, self.messages, continue_final_message=self.is_continued, options=self.options
+            )
+        )
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,7 +6,9 @@ from typing import Protocol
 from rase_core.manifest import ModelManifest
 from rase_core.sampling import GenerationConfig
 from rase_core.scheduler import OnEvent
-from rase_models.request import Question
+from rase_models.chat.options import ChatOptions
+from rase_models.chat.reply import Reading
+from rase_models.request import Conversation, Question
 
 Messages = Sequence[Mapping[str, object]]
 
@@ -100,13 +102,22 @@ class ServingEngine(Protocol):
         *,
         add_generation_prompt: bool = True,
         continue_final_message: bool = False,
+        options: ChatOptions | None = None,
     ) -> str:
         """Return the prompt that a conversation becomes."""
 
     def encode_chat(
-        self, model_id: str, messages: Messages, *, continue_final_message: bool = False
+        self,
+        model_id: str,
+        messages: Messages,
+        *,
+        continue_final_message: bool = False,
+        options: ChatOptions | None = None,
     ) -> list[int]:
         """Return the tokens of that prompt."""
+
+    def reading(self, model_id: str, conversation: Conversation) -> Reading:
+        """Return what tells the parts of its answers apart."""
 
     def submit(self, model_id: str, question: Question, on_event: OnEvent) -> Submitted:
         """Ask; `on_event` hears in any thread of every piece and end of the answers, or that they failed.

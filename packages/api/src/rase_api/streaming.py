@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
-from rase_api.asking import Failed, Finished, Started, Text
+from rase_api.asking import Called, Failed, Finished, Started, Text, Thought
 from rase_api.faults import report
 from rase_api.replies.writer import Writer
 from rase_api.work import Event, Quiet, Work
@@ -20,6 +20,10 @@ def written(writer: Writer, event: Event) -> Iterable[bytes]:
             return writer.started(index, prompt_tokens)
         case Text(index, text):
             return writer.text(index, text)
+        case Thought(index, text):
+            return writer.thought(index, text)
+        case Called(index, call):
+            return writer.called(index, call)
         case Finished(index, generation):
             return writer.finished(index, generation)
         case Failed(error):

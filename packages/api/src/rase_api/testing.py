@@ -16,8 +16,11 @@ from rase_core.sampling import GenerationConfig
 from rase_core.scheduler import Ended, Failed, OnEvent, Piece
 from rase_core.testing import ScriptedDecoder, ScriptedDetokenizer
 from rase_models.chat import ChatTemplate
+from rase_models.chat.dialect import chat_dialect
+from rase_models.chat.options import ChatOptions
+from rase_models.chat.reply import Reading
 from rase_models.constraints import ResponseFormat
-from rase_models.request import Completion, Question
+from rase_models.request import Completion, Conversation, Question
 from starlette.types import ASGIApp
 
 from rase_api.listening import listen, url_of
@@ -47,12 +50,15 @@ class ScriptedEngine:
         context_length: int = 128,
         defaults: Mapping[str, object] | None = None,
         before_token: Callable[[], None] = lambda: None,
+        template: str = "{{ messages }}",
     ) -> None:
+        self._template = ChatTemplate(template)
         weights = WeightsFile(Path("/nowhere/demo.gguf"), "0" * 64, 1)
         demo = ModelManifest(id="demo", weights=(weights,), defaults=defaults or {})
         self._manifests = {model_id: replace(demo, id=model_id) for model_id in sorted(models)}
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="rase-scripted")
         self.decoder = _Decoder([*answer.encode(), END], context_length, before_token)
+        self.questions: list[Question] = []
         self.formats: list[ResponseFormat | None] = []
         self.requests: list[tuple[object, GenerationConfig, int]] = []
         self._loaded: dict[str, ScriptedModel] = {}
@@ -75,7 +81,7 @@ class ScriptedEngine:
 
     def load(self, model_id: str) -> "ScriptedModel":
         """Keep a model in memory."""
-        model = ScriptedModel(self.inspect(model_id), self.decoder)
+        model = ScriptedModel(self.inspect(model_id), self.decoder, template=self._template)
         return self._loaded.setdefault(model_id, model)
 
     def unload(self, model_id: str | None = None) -> None:
@@ -94,6 +100,7 @@ class ScriptedEngine:
         *,
         add_generation_prompt: bool = True,
         continue_final_message: bool = False,
+        options: ChatOptions | None = None,
     ) -> str:
         """Write the messages one per line."""
         self.load(model_id)
@@ -101,10 +108,19 @@ class ScriptedEngine:
         return "\n".join(lines)
 
     def encode_chat(
-        self, model_id: str, messages: Messages, *, continue_final_message: bool = False
+        self,
+        model_id: str,
+        messages: Messages,
+        *,
+        continue_final_message: bool = False,
+        options: ChatOptions | None = None,
     ) -> list[int]:
         """Return the bytes of that."""
         return list(self.render(model_id, messages).encode())
+
+    def reading(self, model_id: str, conversation: Conversation) -> Reading:
+        """Read as the template's models write."""
+        return chat_dialect(self.load(model_id).template.source).reading("", conversation.options)
 
     def submit(self, model_id: str, question: Question, on_event: OnEvent) -> "Answering":
         """Give the answer, to messages as to a text of them one per line."""
@@ -116,6 +132,7 @@ class ScriptedEngine:
         tokens = self.load(model_id).tokenizer.encode(prompt) if isinstance(prompt, str) else prompt
         checked_prompt(tokens, self.decoder)
         answering = Answering(question.terms.n, on_event)
+        self.questions.append(question)
         self.formats.append(question.terms.response_format)
         self.requests.append((prompt, config, question.terms.choice))
         self._thread.submit(self._answer, answering, prompt, tokens, config, question.terms.choice)

@@ -8,7 +8,19 @@ from dataclasses import dataclass
 from rase_core.errors import Cancelled, RequestTimeout
 from starlette.requests import Request
 
-from rase_api.asking import AllAsked, Ask, Asked, Asking, Failed, Finished, Started, Step, Text
+from rase_api.asking import (
+    AllAsked,
+    Ask,
+    Asked,
+    Asking,
+    Called,
+    Failed,
+    Finished,
+    Started,
+    Step,
+    Text,
+    Thought,
+)
 from rase_api.record import Record, record_of
 
 
@@ -17,7 +29,7 @@ class Quiet:
     """Nothing has happened for a while."""
 
 
-Event = Started | Text | Finished | Failed | Quiet
+Event = Started | Text | Thought | Called | Finished | Failed | Quiet
 
 
 class Work:
@@ -64,7 +76,7 @@ class Work:
         if self._timer is not None:
             self._timer.cancel()
 
-    async def _event(self) -> Started | Text | Finished | Failed | None:
+    async def _event(self) -> Started | Text | Thought | Called | Finished | Failed | None:
         while self._open or not self._is_all_asked:
             step = await self._steps.get()
             if self._asking.is_stopped:
@@ -77,7 +89,7 @@ class Work:
                 case Finished():
                     self._open -= 1
                     return step
-                case Started() | Text() | Failed():
+                case Started() | Text() | Thought() | Called() | Failed():
                     return step
         return None
 
@@ -89,9 +101,9 @@ class Work:
 
     def _note(self, event: Event | None) -> None:
         match event:
-            case Text():
+            case Text() | Thought() | Called():
                 self._record.see_text()
-            case Finished(_, generation, is_first):
+            case Finished(_, generation, _, is_first):
                 self._record.count(generation, with_prompt=is_first)
             case Failed(error):
                 self._record.failure = error

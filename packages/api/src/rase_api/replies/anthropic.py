@@ -4,9 +4,10 @@ import uuid
 from collections.abc import Iterator, Mapping, Sequence
 
 from rase_core.generation import Generation, StopReason
+from rase_models.chat.reply import Reply
 
 from rase_api.dialects import ANTHROPIC, Json
-from rase_api.replies.writer import SSE, typed_sse
+from rase_api.replies.writer import SSE, TextOnly, typed_sse
 from rase_api.schemas.anthropic import MessagesRequest
 from rase_api.state import ServedModel
 
@@ -19,7 +20,7 @@ STOP_REASONS: Mapping[StopReason, str] = {
 }
 
 
-class AnthropicWriter:
+class AnthropicWriter(TextOnly):
     """Writes a message of one block of text."""
 
     media_type = SSE
@@ -29,7 +30,7 @@ class AnthropicWriter:
         self._body, self._model = body, model
         self._id = f"msg_{uuid.uuid4().hex}"
 
-    def whole(self, generations: Sequence[Generation]) -> Json:
+    def whole(self, generations: Sequence[Generation], replies: Sequence[Reply]) -> Json:
         """Write the whole message."""
         (generation,) = generations
         block: Json = {"type": "text", "text": generation.text}

@@ -5,9 +5,10 @@ from datetime import UTC, datetime
 from time import perf_counter
 
 from rase_core.generation import Generation, StopReason
+from rase_models.chat.reply import Reply
 
 from rase_api.dialects import OLLAMA, Json
-from rase_api.replies.writer import NDJSON, line
+from rase_api.replies.writer import NDJSON, TextOnly, line
 from rase_api.schemas.ollama import OllamaRequest
 
 Content = Callable[[str], Json]
@@ -37,7 +38,7 @@ def now() -> str:
     return datetime.now(UTC).isoformat().replace("+00:00", "Z")
 
 
-class OllamaWriter:
+class OllamaWriter(TextOnly):
     """Writes an answer as one object, or as lines of pieces with the cost in the last one."""
 
     media_type = NDJSON
@@ -47,7 +48,7 @@ class OllamaWriter:
         self._body, self._content = body, content
         self._started = perf_counter()
 
-    def whole(self, generations: Sequence[Generation]) -> Json:
+    def whole(self, generations: Sequence[Generation], replies: Sequence[Reply]) -> Json:
         """Write the whole answer."""
         (generation,) = generations
         return self._object(generation.text) | self._end_of(generation)

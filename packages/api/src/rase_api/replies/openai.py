@@ -3,9 +3,12 @@
 import time
 import uuid
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Protocol
 
 from rase_core.generation import Generation, StopReason
+from rase_models.chat.parts import ToolCall
+from rase_models.chat.reply import Reply
 
 from rase_api.dialects import OPENAI, Json
 from rase_api.replies.cost import timings, usage
@@ -33,7 +36,7 @@ class Shape(Protocol):
     chunk: str
     """The `object` of a piece of an answer."""
 
-    def choice(self, index: int, generation: Generation) -> Json:
+    def choice(self, index: int, generation: Generation, reply: Reply) -> Json:
         """Write a finished choice."""
 
     def opening(self, index: int) -> Json | None:
@@ -42,7 +45,13 @@ class Shape(Protocol):
     def delta(self, index: int, text: str) -> Json:
         """Write a piece of text."""
 
-    def closing(self, index: int, generation: Generation) -> Json:
+    def thought(self, index: int, text: str) -> Json:
+        """Write a piece of thought."""
+
+    def called(self, index: int, call: ToolCall) -> Iterator[Json]:
+        """Write the pieces of a call."""
+
+    def closing(self, index: int, generation: Generation, *, has_calls: bool = False) -> Json:
         """Write the piece after the last text."""
 
 
@@ -53,10 +62,14 @@ class ChatShape:
     whole = "chat.completion"
     chunk = "chat.completion.chunk"
 
-    def choice(self, index: int, generation: Generation) -> Json:
+    def choice(self, index: int, generation: Generation, reply: Reply) -> Json:
         """Write a finished choice."""
-        message = {"role": "assistant", "content": generation.text, "refusal": None}
-        return _choice(index, {"message": message}, generation)
+        calls = [_called(call) for call in reply.tool_calls]
+        content = None if calls and not reply.content else reply.content
+        message: Json = {"role": "assistant", "content": content, "refusal": None}
+        message |= {"tool_calls": calls} if calls else {}
+        message |= _thought(reply.reasoning) if reply.reasoning else {}
+        return _choice(index, {"message": message}, generation, has_calls=bool(calls))
 
     def opening(self, index: int) -> Json:
         """Write the piece that names the role."""
@@ -66,9 +79,20 @@ class ChatShape:
         """Write a piece of text."""
         return _choice(index, {"delta": {"content": text}})
 
-    def closing(self, index: int, generation: Generation) -> Json:
+    def thought(self, index: int, text: str) -> Json:
+        """Write a piece of thought."""
+        return _choice(index, {"delta": _thought(text)})
+
+    def called(self, index: int, call: ToolCall) -> Iterator[Json]:
+        """Write a call: its name, and its arguments."""
+        begun = {"index": call.index, **_called(replace(call, arguments=""))}
+        yield _choice(index, {"delta": {"tool_calls": [begun]}})
+        piece = {"index": call.index, "function": {"arguments": call.arguments}}
+        yield _choice(index, {"delta": {"tool_calls": [piece]}})
+
+    def closing(self, index: int, generation: Generation, *, has_calls: bool = False) -> Json:
         """Write the piece after the last text."""
-        return _choice(index, {"delta": {}}, generation)
+        return _choice(index, {"delta": {}}, generation, has_calls=has_calls)
 
 
 class CompletionShape:
@@ -78,7 +102,7 @@ class CompletionShape:
     whole = "text_completion"
     chunk = "text_completion"
 
-    def choice(self, index: int, generation: Generation) -> Json:
+    def choice(self, index: int, generation: Generation, reply: Reply) -> Json:
         """Write a finished choice."""
         return _choice(index, {"text": generation.text}, generation)
 
@@ -89,14 +113,35 @@ class CompletionShape:
         """Write a piece of text."""
         return _choice(index, {"text": text})
 
-    def closing(self, index: int, generation: Generation) -> Json:
+    def thought(self, index: int, text: str) -> Json:
+        """Write it as text: completions are not read."""
+        return self.delta(index, text)
+
+    def called(self, index: int, call: ToolCall) -> Iterator[Json]:
+        """Write nothing: completions are not read."""
+        yield from ()
+
+    def closing(self, index: int, generation: Generation, *, has_calls: bool = False) -> Json:
         """Write the piece after the last text."""
         return _choice(index, {"text": ""}, generation)
 
 
-def _choice(index: int, content: Json, generation: Generation | None = None) -> Json:
+def _choice(
+    index: int, content: Json, generation: Generation | None = None, *, has_calls: bool = False
+) -> Json:
     reason = None if generation is None else FINISH_REASONS[generation.stop_reason]
+    reason = "tool_calls" if has_calls and reason == "stop" else reason
     return {"index": index, **content, "logprobs": None, "finish_reason": reason}
+
+
+def _thought(text: str) -> Json:
+    """Write a thought under both names that clients look for."""
+    return {"reasoning_content": text, "reasoning": text}
+
+
+def _called(call: ToolCall) -> Json:
+    function = {"name": call.name, "arguments": call.arguments}
+    return {"id": call.id, "type": "function", "function": function}
 
 
 class OpenAIWriter:
@@ -111,11 +156,13 @@ class OpenAIWriter:
         self._created = int(time.time())
         self._model = model
         self._opened: set[int] = set()
+        self._calling: set[int] = set()
         self._generations: dict[int, Generation] = {}
 
-    def whole(self, generations: Sequence[Generation]) -> Json:
+    def whole(self, generations: Sequence[Generation], replies: Sequence[Reply]) -> Json:
         """Write the whole answer."""
-        choices = [self._shape.choice(index, generation) for index, generation in enumerate(generations)]
+        ends = zip(generations, replies, strict=True)
+        choices = [self._shape.choice(index, *end) for index, end in enumerate(ends)]
         return self._object(self._shape.whole, choices) | self._cost(generations)
 
     def started(self, index: int, prompt_tokens: int) -> Iterator[bytes]:
@@ -127,11 +174,23 @@ class OpenAIWriter:
         yield from self._opening(index)
         yield self._chunk(self._shape.delta(index, text))
 
+    def thought(self, index: int, text: str) -> Iterator[bytes]:
+        """Write a piece of thought."""
+        yield from self._opening(index)
+        yield self._chunk(self._shape.thought(index, text))
+
+    def called(self, index: int, call: ToolCall) -> Iterator[bytes]:
+        """Write a call of a tool."""
+        yield from self._opening(index)
+        self._calling.add(index)
+        for piece in self._shape.called(index, call):
+            yield self._chunk(piece)
+
     def finished(self, index: int, generation: Generation) -> Iterator[bytes]:
         """Write why a choice has ended."""
         self._generations[index] = generation
         yield from self._opening(index)
-        yield self._chunk(self._shape.closing(index, generation))
+        yield self._chunk(self._shape.closing(index, generation, has_calls=index in self._calling))
 
     def end(self) -> Iterator[bytes]:
         """Write the chunk that counts the tokens, if it was asked for, and the end."""

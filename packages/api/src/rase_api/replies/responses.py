@@ -6,18 +6,19 @@ from collections.abc import Iterator, Sequence
 from itertools import count
 
 from rase_core.generation import Generation, StopReason
+from rase_models.chat.reply import Reply
 
 from rase_api.dialects import Json
 from rase_api.faults import message_of
 from rase_api.replies.cost import timings
-from rase_api.replies.writer import KEEP_ALIVE, SSE, typed_sse
+from rase_api.replies.writer import KEEP_ALIVE, SSE, TextOnly, typed_sse
 from rase_api.schemas.responses import ResponsesRequest
 from rase_api.state import ServedModel
 
 CUT_OFF = (StopReason.MAX_TOKENS, StopReason.CONTEXT_FULL)
 
 
-class ResponsesWriter:
+class ResponsesWriter(TextOnly):
     """Writes a response; every event of a stream has the next sequence number."""
 
     media_type = SSE
@@ -32,7 +33,7 @@ class ResponsesWriter:
         self._is_open = False
         self._generation: Generation | None = None
 
-    def whole(self, generations: Sequence[Generation]) -> Json:
+    def whole(self, generations: Sequence[Generation], replies: Sequence[Reply]) -> Json:
         """Write the whole response."""
         (generation,) = generations
         return self._finished_response(generation)

@@ -5,14 +5,15 @@ from collections.abc import Iterator, Sequence
 from time import perf_counter
 
 from rase_core.generation import Generation, StopReason
+from rase_models.chat.reply import Reply
 
 from rase_api.dialects import OPENAI, Json
 from rase_api.replies.openai import DONE
-from rase_api.replies.writer import KEEP_ALIVE, SSE, sse
+from rase_api.replies.writer import KEEP_ALIVE, SSE, TextOnly, sse
 from rase_api.schemas.sglang import SglangRequest
 
 
-class SglangWriter:
+class SglangWriter(TextOnly):
     """Writes texts with what is known of them; every piece of a stream has the whole text so far."""
 
     media_type = SSE
@@ -24,7 +25,7 @@ class SglangWriter:
         self._began = perf_counter()
         self._texts: dict[int, str] = {}
 
-    def whole(self, generations: Sequence[Generation]) -> object:
+    def whole(self, generations: Sequence[Generation], replies: Sequence[Reply]) -> object:
         """Write one object, or a list for several prompts or choices."""
         answers = [self._finished(index, generation) for index, generation in enumerate(generations)]
         return answers if self._body.is_batch else answers[0]

@@ -5,6 +5,8 @@ from collections.abc import Iterable, Sequence
 from typing import Protocol
 
 from rase_core.generation import Generation
+from rase_models.chat.parts import ToolCall
+from rase_models.chat.reply import Reply
 
 from rase_api.dialects import Json
 
@@ -21,7 +23,7 @@ class Writer(Protocol):
     quiet: bytes
     """What a stream says to stay alive; nothing where its form has no words for that."""
 
-    def whole(self, generations: Sequence[Generation]) -> object:
+    def whole(self, generations: Sequence[Generation], replies: Sequence[Reply]) -> object:
         """Write the whole answer as JSON."""
 
     def started(self, index: int, prompt_tokens: int) -> Iterable[bytes]:
@@ -29,6 +31,12 @@ class Writer(Protocol):
 
     def text(self, index: int, text: str) -> Iterable[bytes]:
         """Write a piece of text."""
+
+    def thought(self, index: int, text: str) -> Iterable[bytes]:
+        """Write a piece of thought."""
+
+    def called(self, index: int, call: ToolCall) -> Iterable[bytes]:
+        """Write a call of a tool."""
 
     def finished(self, index: int, generation: Generation) -> Iterable[bytes]:
         """Write that a choice has ended."""
@@ -38,6 +46,18 @@ class Writer(Protocol):
 
     def failed(self, error: BaseException) -> Iterable[bytes]:
         """Write what went wrong."""
+
+
+class TextOnly:
+    """The part of a `Writer` for answers that are not read, so that all of them is text."""
+
+    def thought(self, index: int, text: str) -> Iterable[bytes]:
+        """Write nothing."""
+        return ()
+
+    def called(self, index: int, call: ToolCall) -> Iterable[bytes]:
+        """Write nothing."""
+        return ()
 
 
 def sse(value: object, event: str | None = None) -> bytes:

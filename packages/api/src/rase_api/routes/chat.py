@@ -43,4 +43,6 @@ def _conversation(body: ChatRequest) -> Conversation:
         body.words(),
         bool(body.continue_final_message),
         response_format=body.format(),
+        options=body.options(),
+        is_read=True,
     )

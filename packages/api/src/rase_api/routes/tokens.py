@@ -79,5 +79,6 @@ def _rendered(engine: ServingEngine, model_id: str, body: TemplateRequest) -> Js
         body.turns(),
         add_generation_prompt=body.add_generation_prompt is not False,
         continue_final_message=bool(body.continue_final_message),
+        options=body.options(),
     )
     return {"prompt": prompt}

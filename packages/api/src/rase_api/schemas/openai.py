@@ -12,6 +12,7 @@ from rase_api.schemas.content import TextPart, as_parts, joined
 from rase_api.schemas.prompts import Prompt, Prompts, prompts_of, refuse_too_many
 from rase_api.schemas.response_format import FormattedRequest
 from rase_api.schemas.sampling import SAMPLING, SamplingRequest
+from rase_api.schemas.tools import ToolingRequest, WrittenCall, named_results
 
 MOST_CHOICES = 128
 
@@ -72,30 +73,48 @@ class Message(Strict):
     cache_control: Ignored = None
     refusal: NoText = None
     annotations: NoList = None
-    tool_calls: NoList = None
-    tool_call_id: Nothing = None
+    tool_calls: list[WrittenCall] | None = None
+    tool_call_id: str | None = None
+    reasoning_content: str | None = None
+    reasoning: str | None = None
     function_call: Nothing = None
     audio: Nothing = None
 
     def refuse_gaps(self, path: str) -> None:
-        """Raise a RequestError for a message that only makes sense with tools."""
-        if self.role in ("tool", "function"):
+        """Raise a RequestError for a message without content, or with what another role has."""
+        if self.role == "function":
             raise UnsupportedParameter(
-                f"Unsupported parameter: '{path}.role': tools are not supported.", f"{path}.role"
+                f"Unsupported parameter: '{path}.role': use the role 'tool'.", f"{path}.role"
             )
-        if self.content is None:
+        for name, role in (("tool_calls", "assistant"), ("tool_call_id", "tool")):
+            if getattr(self, name) and self.role != role:
+                raise InvalidValue(
+                    f"'{path}.{name}' is only allowed with the role {role!r}.", f"{path}.{name}"
+                )
+        self.calls(path)
+        if self.content is None and not self.tool_calls:
             raise InvalidValue(f"Invalid value for '{path}.content': expected a text.", f"{path}.content")
+
+    def calls(self, path: str = "message") -> list[dict[str, object]]:
+        """Return the calls as templates know them; raises InvalidValue for arguments that are no JSON."""
+        return [
+            call.as_turn(f"{path}.tool_calls[{index}]") for index, call in enumerate(self.tool_calls or ())
+        ]
 
     def as_turn(self) -> dict[str, object]:
         """Write the message as chat templates know it: text parts joined by newlines, developer as system."""
         turn: dict[str, object] = {
             "role": "system" if self.role == "developer" else self.role,
             "content": joined(self.content),
+            "name": self.name,
+            "tool_calls": self.calls() or None,
+            "tool_call_id": self.tool_call_id,
+            "reasoning_content": self.reasoning_content or self.reasoning,
         }
-        return turn if self.name is None else turn | {"name": self.name}
+        return {key: value for key, value in turn.items() if value is not None}
 
 
-class ChatRequest(OpenAIRequest):
+class ChatRequest(OpenAIRequest, ToolingRequest):
     """The body of POST /v1/chat/completions."""
 
     prompt_name: ClassVar[str] = "messages"
@@ -103,16 +122,11 @@ class ChatRequest(OpenAIRequest):
     messages: Annotated[list[Message], Field(min_length=1)]
     continue_final_message: bool | None = None
     add_generation_prompt: Annotated[object, only(True)] = None
-    chat_template_kwargs: Annotated[object, only({})] = None
 
     logprobs: No = None
     top_logprobs: Annotated[object, only(0)] = None
-    tools: NoList = None
-    tool_choice: Annotated[object, only("none", "auto")] = None
-    parallel_tool_calls: bool | None = None
     functions: NoList = None
     function_call: Annotated[object, only("none", "auto")] = None
-    reasoning_effort: Nothing = None
     verbosity: Annotated[object, only("medium")] = None
     modalities: Annotated[object, only(["text"])] = None
     audio: Nothing = None
@@ -120,8 +134,10 @@ class ChatRequest(OpenAIRequest):
     web_search_options: Nothing = None
 
     def refuse_contradictions(self) -> None:
-        """Refuse what only makes sense with tools, and what cannot be gone on with."""
+        """Refuse messages without content, formats of calls, and what cannot be gone on with."""
         super().refuse_contradictions()
+        if self.options().active_tools and self.format() is not None:
+            raise InvalidValue(f"'tools' and {self.format_name!r} cannot be combined.", self.format_name)
         for index, message in enumerate(self.messages):
             message.refuse_gaps(f"messages[{index}]")
         if self.continue_final_message and self.messages[-1].role != "assistant":
@@ -131,7 +147,7 @@ class ChatRequest(OpenAIRequest):
 
     def turns(self) -> list[dict[str, object]]:
         """Return the conversation as chat templates know it."""
-        return [message.as_turn() for message in self.messages]
+        return named_results([message.as_turn() for message in self.messages])
 
 
 class CompletionRequest(OpenAIRequest):

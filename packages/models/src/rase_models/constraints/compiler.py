@@ -11,7 +11,7 @@ from rase_core.constraint import Allowed
 from rase_core.errors import ConstraintFailure, UnenforceableFormat
 
 from rase_models.constraints.matcher import FormatMatcher, reason_of
-from rase_models.constraints.response_format import FormatKind, ResponseFormat
+from rase_models.constraints.response_format import JSON_WHITESPACE, FormatKind, ResponseFormat
 from rase_models.constraints.token_table import token_table
 from rase_models.tokenizers import Tokenizer
 
@@ -19,8 +19,6 @@ if TYPE_CHECKING:
     from llguidance import LLMatcher, LLTokenizer
 
 _KEPT = 64
-_WHITESPACE = r"[\x20\x0A\x0D\x09]{1,40}"
-"""Between the tokens of JSON. Bounded, since weak models otherwise write spaces until they are cut off."""
 
 
 class CompiledFormat:
@@ -83,7 +81,7 @@ def _json_schema(text: str) -> str:
     from llguidance import LLMatcher
 
     try:
-        return LLMatcher.grammar_from_json_schema(text, overrides={"whitespace_pattern": _WHITESPACE})
+        return LLMatcher.grammar_from_json_schema(text, overrides={"whitespace_pattern": JSON_WHITESPACE})
     except ValueError as error:
         raise UnenforceableFormat(FormatKind.JSON_SCHEMA, str(error)) from error
 

@@ -8,6 +8,12 @@ from typing import Self
 
 from rase_core.errors import UnenforceableFormat
 
+JSON_WHITESPACE = r"\x20|\x0D?\x0A[\x20\x09]{0,24}"
+"""Between the tokens of JSON: a space, or a new line with its indentation.
+
+Weak models that may write more of it do so until they are cut off.
+"""
+
 
 class FormatKind(StrEnum):
     """The language that a format is written in."""

@@ -5,6 +5,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from rase_models.constraints.response_format import JSON_WHITESPACE
+
 if TYPE_CHECKING:
     from rase_models.chat.tool_calls.call_format import CallFormat
     from rase_models.chat.tool_calls.tool import Tool
@@ -39,6 +41,8 @@ class Until:
     most: int | None = None
 
 
+_GUIDANCE = {"whitespace_pattern": JSON_WHITESPACE}
+
 Symbol = Text | Json | Lark | Until
 SpecialId = Callable[[str], int | None]
 """Tells the id of a text that is a token without text of its own."""
@@ -58,7 +62,7 @@ class _Rules:
                 token = self._special(text)
                 return _quoted(text) if token is None else f"<[{token}]>"
             case Json(schema):
-                return f"%json {json.dumps(schema)}"
+                return f"%json {json.dumps({**schema, 'x-guidance': _GUIDANCE})}"
             case Until():
                 return self._until(symbol)
             case Lark(text):

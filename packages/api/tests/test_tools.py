@@ -1,0 +1,209 @@
+"""Tools and thought over OpenAI's chat: what is asked, what comes, whole and streamed, and the history."""
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import httpx
+import openai
+import pytest
+from rase_api.app import create_app
+from rase_api.testing import ScriptedEngine, served
+from rase_models import Engine
+from rase_models.chat.options import ToolChoice
+from rase_models.request import Conversation
+
+TEMPLATE = '{# <tool_call></tool_call> "name" "arguments" #}{{ messages }}'
+CALLS = (
+    '<think>\nhm\n</think>\n\nI look.\n<tool_call>\n{"name": "weather", "arguments": {"city": "Oslo"}}\n'
+    '</tool_call>\n<tool_call>\n{"name": "clock", "arguments": {}}\n</tool_call>'
+)
+WEATHER = {
+    "type": "function",
+    "function": {
+        "name": "weather",
+        "description": "Tells the weather.",
+        "parameters": {"type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"]},
+        "strict": True,
+    },
+}
+CLOCK = {"type": "function", "function": {"name": "clock"}}
+USER = {"role": "user", "content": "Hi"}
+CHAT = {"model": "demo", "messages": [USER], "tools": [WEATHER, CLOCK]}
+URL = "/v1/chat/completions"
+MADE = {"id": "c1", "type": "function", "function": {"name": "weather", "arguments": '{"city": "Oslo"}'}}
+ASKED = {"role": "assistant", "content": None, "tool_calls": [MADE]}
+TOLD = {"role": "tool", "tool_call_id": "c1", "content": "Rain."}
+
+
+@pytest.fixture(scope="module")
+def engine() -> ScriptedEngine:
+    return ScriptedEngine(CALLS, template=TEMPLATE, context_length=1000)
+
+
+@pytest.fixture(scope="module")
+def client(engine: ScriptedEngine) -> Iterator[httpx.Client]:
+    with served(create_app(engine)) as url, httpx.Client(base_url=url, timeout=30) as client:
+        yield client
+
+
+@pytest.fixture(scope="module")
+def official(client: httpx.Client) -> openai.OpenAI:
+    return openai.OpenAI(base_url=f"{client.base_url}/v1", api_key="none", max_retries=0)
+
+
+def asked(engine: ScriptedEngine) -> Conversation:
+    question = engine.questions[-1]
+    assert isinstance(question, Conversation)
+    return question
+
+
+def test_a_whole_answer_has_thought_content_and_calls(client: httpx.Client) -> None:
+    (choice,) = client.post(URL, json=CHAT).json()["choices"]
+    message = choice["message"]
+    assert choice["finish_reason"] == "tool_calls"
+    assert message["reasoning_content"] == message["reasoning"] == "hm"
+    assert message["content"] == "I look."
+    assert [call["function"] for call in message["tool_calls"]] == [
+        {"name": "weather", "arguments": '{"city": "Oslo"}'},
+        {"name": "clock", "arguments": "{}"},
+    ]
+    assert {call["type"] for call in message["tool_calls"]} == {"function"}
+    assert len({call["id"] for call in message["tool_calls"]}) == 2
+
+
+def test_a_stream_has_them_in_openais_order(official: openai.OpenAI) -> None:
+    stream = official.chat.completions.create(**CHAT, stream=True)  # type: ignore[call-overload]
+    deltas = [(chunk.choices[0].delta, chunk.choices[0].finish_reason) for chunk in stream]
+    thought = "".join(delta.model_extra.get("reasoning_content", "") for delta, _ in deltas)
+    calls = [call for delta, _ in deltas for call in delta.tool_calls or ()]
+    assert thought == "hm"
+    assert "".join(delta.content or "" for delta, _ in deltas) == "I look."
+    assert deltas[-1][1] == "tool_calls"
+    names = [(call.index, call.function.name, call.function.arguments) for call in calls if call.id]
+    assert names == [(0, "weather", ""), (1, "clock", "")]
+    pieces = [(call.index, call.function.arguments) for call in calls if not call.id]
+    assert pieces == [(0, '{"city": "Oslo"}'), (1, "{}")]
+
+
+def test_without_tools_the_answer_is_text(client: httpx.Client) -> None:
+    for body in ({"tools": None}, {"tools": []}, {"tool_choice": "none"}):
+        (choice,) = client.post(URL, json=CHAT | body).json()["choices"]
+        assert "tool_calls" not in choice["message"]
+        assert choice["message"]["content"].startswith("I look.\n<tool_call>")
+        assert choice["finish_reason"] == "stop"
+
+
+@pytest.mark.parametrize(
+    ("fields", "choice", "parallel"),
+    [
+        ({}, ToolChoice.AUTO, True),
+        ({"tool_choice": "required"}, ToolChoice.REQUIRED, True),
+        ({"tool_choice": {"type": "function", "function": {"name": "clock"}}}, "clock", True),
+        ({"parallel_tool_calls": False}, ToolChoice.AUTO, False),
+    ],
+)
+def test_the_choice_of_tools_reaches_the_engine(
+    client: httpx.Client, engine: ScriptedEngine, fields: dict[str, object], choice: str, parallel: bool
+) -> None:
+    assert client.post(URL, json=CHAT | fields).status_code == 200
+    options = asked(engine).options
+    assert [tool.name for tool in options.tools] == ["weather", "clock"]
+    assert (options.tool_choice, options.parallel_tool_calls) == (choice, parallel)
+
+
+@pytest.mark.parametrize(
+    ("fields", "variables"),
+    [
+        ({}, {}),
+        ({"enable_thinking": False}, {"enable_thinking": False}),
+        ({"chat_template_kwargs": {"a": [1]}}, {"a": [1]}),
+        ({"reasoning_effort": "high"}, {"reasoning_effort": "high"}),
+        ({"reasoning_effort": "none"}, {"reasoning_effort": "none", "enable_thinking": False}),
+    ],
+)
+def test_the_template_gets_its_variables(
+    client: httpx.Client, engine: ScriptedEngine, fields: dict[str, object], variables: dict[str, object]
+) -> None:
+    assert client.post(URL, json=CHAT | fields).status_code == 200
+    assert asked(engine).options.variables == variables
+
+
+def test_calls_and_their_results_go_back_into_the_history(
+    client: httpx.Client, engine: ScriptedEngine
+) -> None:
+    thought = ASKED | {"reasoning_content": "hm"}
+    assert client.post(URL, json=CHAT | {"messages": [USER, thought, TOLD]}).status_code == 200
+    _, call, result = asked(engine).messages
+    assert call["tool_calls"] == [
+        {"id": "c1", "type": "function", "function": {"name": "weather", "arguments": {"city": "Oslo"}}}
+    ]
+    assert call["reasoning_content"] == "hm"
+    assert result == {"role": "tool", "tool_call_id": "c1", "content": "Rain.", "name": "weather"}
+
+
+def broken(arguments: str) -> dict[str, object]:
+    function = {"name": "weather", "arguments": arguments}
+    return ASKED | {"tool_calls": [MADE, MADE | {"function": function}]}
+
+
+@pytest.mark.parametrize(
+    ("fields", "param"),
+    [
+        ({"messages": [USER, broken('{"a"')]}, "messages[1].tool_calls[1].function.arguments"),
+        ({"messages": [USER, broken("[1]")]}, "messages[1].tool_calls[1].function.arguments"),
+        ({"messages": [USER, broken("[" * 5000)]}, "messages[1].tool_calls[1].function.arguments"),
+        ({"messages": [USER | {"tool_calls": [MADE]}]}, "messages[0].tool_calls"),
+        ({"messages": [USER | {"tool_call_id": "x"}]}, "messages[0].tool_call_id"),
+        ({"tool_choice": "sometimes"}, "tool_choice"),
+        ({"tool_choice": {"type": "function", "function": {"name": "unknown"}}}, "tool_choice"),
+        ({"tools": [], "tool_choice": "required"}, "tool_choice"),
+        ({"tools": [CLOCK, CLOCK]}, "tools"),
+        ({"tools": [{"type": "function", "function": {"name": "a b"}}]}, "tools"),
+        ({"tools": [CLOCK | {"type": "web_search"}]}, "tools[0].type"),
+        ({"tools": [{"type": "function"}]}, "tools[0].function"),
+        ({"response_format": {"type": "json_object"}}, "response_format"),
+        ({"chat_template_kwargs": {"messages": []}}, "chat_template_kwargs.messages"),
+        ({"reasoning_effort": "huge"}, "reasoning_effort"),
+    ],
+)
+def test_what_makes_no_sense_is_refused_by_name(
+    client: httpx.Client, fields: dict[str, object], param: str
+) -> None:
+    answer = client.post(URL, json=CHAT | fields)
+    assert answer.status_code == 400
+    assert json.loads(answer.text)["error"]["param"].startswith(param)
+
+
+def test_tools_that_the_template_cannot_call_are_refused() -> None:
+    with served(create_app(ScriptedEngine())) as url:
+        for stream in (False, True):
+            answer = httpx.post(f"{url}{URL}", json=CHAT | {"stream": stream})
+            assert (answer.status_code, answer.json()["error"]["param"]) == (400, "tools")
+
+
+CHATML = (
+    "{% for m in messages %}<|im_start|>{{ m.role }}\n{{ m.content }}<|im_end|>\n{% endfor %}"
+    "{{ tools | tojson }}<|im_start|>assistant\n"
+)
+
+
+def test_a_real_model_calls_what_it_must(tmp_path: Path, smollm2_path: Path) -> None:
+    pytest.importorskip("numba", reason="needs rase-models[cpu]")
+    city = {"type": "object", "properties": {"city": {"enum": ["Oslo", "Rome"]}}}
+    city |= {"additionalProperties": False}
+    weather = {"type": "function", "function": {"name": "weather", "parameters": city}}
+    must = CHAT | {"tools": [weather, CLOCK], "max_tokens": 100, "temperature": 0}
+    with Engine(tmp_path, "cpu", threads=2) as engine:
+        engine.import_model(smollm2_path, "demo", chat_template=TEMPLATE.partition("{{")[0] + CHATML)
+        with served(create_app(engine)) as url:
+            client = openai.OpenAI(base_url=f"{url}/v1", api_key="none", max_retries=0)
+            for choice in ("required", {"type": "function", "function": {"name": "clock"}}):
+                answer = client.chat.completions.create(  # type: ignore[call-overload]
+                    **must, tool_choice=choice, parallel_tool_calls=False
+                )
+                (call,) = answer.choices[0].message.tool_calls
+                assert answer.choices[0].finish_reason == "tool_calls"
+                assert isinstance(json.loads(call.function.arguments), dict)
+                assert call.function.name in ("weather", "clock")
+            assert call.function.name == "clock"
