@@ -2,7 +2,9 @@
 
 from pathlib import Path
 
+import numpy as np
 import pytest
+from rase_core.decoder import Batch
 from rase_models.backends.run_counters import COUNTERS, RUN_COUNTERS
 from rase_models.loading import load_decoder
 
@@ -20,6 +22,20 @@ def test_runs_are_counted_by_kind_when_asked_for(monkeypatch: pytest.MonkeyPatch
     assert 0 < counts["gemm_matmul_ns"] + counts["attn_blocked_ns"] < counts["prefill_forward_ns"]
     assert 0 < counts["decode_matvec_ns"] + counts["decode_attn_ns"] < counts["decode_forward_ns"]
     assert RUN_COUNTERS.snapshot() == dict.fromkeys(COUNTERS, 0)
+
+
+def test_a_row_that_is_decoded_beside_a_prompt_is_not_a_token_of_it(
+    monkeypatch: pytest.MonkeyPatch, tiny_path: Path
+) -> None:
+    monkeypatch.setenv("RASE_PROFILE", "1")
+    decoder = load_decoder(tiny_path, threads=1)
+    sequences = np.repeat(np.int32([decoder.new_sequence(), decoder.new_sequence()]), [1, 20])
+    positions = np.int32([0, *range(20)])
+    RUN_COUNTERS.snapshot(reset=True)
+    decoder.forward(Batch(sequences, positions, positions, np.int32([0, 20])))
+    decoder.close()
+    counts = RUN_COUNTERS.snapshot(reset=True)
+    assert (counts["prefill_calls"], counts["prefill_tokens"], counts["decode_steps"]) == (1, 20, 0)
 
 
 def test_runs_are_not_counted_otherwise(monkeypatch: pytest.MonkeyPatch, tiny_path: Path) -> None:
