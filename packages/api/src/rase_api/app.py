@@ -18,6 +18,7 @@ from rase_api.record import ID_HEADER
 from rase_api.routes.anthropic import anthropic_routes
 from rase_api.routes.chat import chat_routes
 from rase_api.routes.completions import completions_routes
+from rase_api.routes.description import description_routes
 from rase_api.routes.embeddings import embeddings_routes, ollama_embeddings_routes
 from rase_api.routes.health import health_routes, operations_routes
 from rase_api.routes.models import models_routes
@@ -73,6 +74,7 @@ def app_of(state: ServerState) -> FastAPI:
     app = FastAPI(title="rase", openapi_url=None, redirect_slashes=False)
     app.include_router(_router(state))
     app.include_router(page_routes(state))
+    app.include_router(description_routes(state, app))
     app.add_exception_handler(HTTPException, _Unrouted(state))
     app.add_exception_handler(Exception, _broken)
     if state.settings.cors_origins:

@@ -2,7 +2,7 @@
 
 from typing import Annotated
 
-from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, WithJsonSchema
 from pydantic_core import PydanticCustomError
 
 MOST_STOPS = 64
@@ -26,7 +26,8 @@ def only(*allowed: object) -> BeforeValidator:
             return value
         raise PydanticCustomError("unsupported_parameter", "{allowed}", {"allowed": list(allowed)})
 
-    return BeforeValidator(check)
+    schema = WithJsonSchema({"enum": [None, *allowed]})
+    return BeforeValidator(check, json_schema_input_type=Annotated[object, schema])
 
 
 def _biases(value: dict[str, float]) -> dict[int, float]:

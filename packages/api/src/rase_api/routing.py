@@ -14,6 +14,8 @@ from rase_api.errors import MethodNotAllowed
 from rase_api.record import record_of
 from rase_api.state import ServerState
 
+ERRORS: dict[int | str, dict[str, Any]] = {"default": {"description": "an error, in the API's own form"}}
+
 
 class Route(APIRoute):
     """A route whose failures, bugs included, are told in its API's own form, wherever it is mounted."""
@@ -57,4 +59,4 @@ class Route(APIRoute):
 def routes_of(state: ServerState, dialect: Dialect = OPENAI, *, is_public: bool = False) -> APIRouter:
     """Make a router for the routes of one API; public ones need no key."""
     bound = type("BoundRoute", (Route,), {"state": state, "dialect": dialect, "is_public": is_public})
-    return APIRouter(route_class=bound)
+    return APIRouter(route_class=bound, responses=ERRORS)

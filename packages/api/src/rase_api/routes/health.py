@@ -19,7 +19,8 @@ def health_routes(state: ServerState) -> APIRouter:
     """Make the route that needs no key."""
     routes = routes_of(state, is_public=True)
 
-    @routes.api_route("/health", methods=["GET", "HEAD"])
+    @routes.head("/health", include_in_schema=False)
+    @routes.get("/health")
     async def health() -> dict[str, str]:
         return {"status": "ok"}
 

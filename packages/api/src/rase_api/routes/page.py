@@ -19,7 +19,7 @@ def page_routes(state: ServerState) -> APIRouter:
     """Make the route."""
     routes = routes_of(state, is_public=True)
 
-    @routes.api_route("/", methods=["GET", "HEAD"], response_model=None)
+    @routes.api_route("/", methods=["GET", "HEAD"], response_model=None, include_in_schema=False)
     async def page() -> Response:
         return Response(_page(), headers=_headers(), media_type="text/html")
 
