@@ -92,15 +92,11 @@ def _quantised_pass(
 ) -> list[Value]:
     """Emit one walk over the weights; returns variables that hold the outputs of each row."""
     accumulators = [code.variable(constant(F32X16, 0.0)) for _ in range(place.rows)]
-    together = 1 if code.instruction_set.wide_registers else place.rows
     records = code.variable(place.x)
     for chunk in _chunks(code, form, weights, blocks):
         record = code.builder.load(records)
         for span in chunk:
-            rows = list(_record_rows(code, record, place))
-            for first in range(0, place.rows, together):
-                these = slice(first, first + together)
-                _accumulate(code, span, rows[these], accumulators[these])
+            _accumulate(code, span, list(_record_rows(code, record, place)), accumulators)
             record = code.at(record, record_nbytes(place.panel))
         code.builder.store(record, records)
     return accumulators
