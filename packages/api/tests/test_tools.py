@@ -11,6 +11,7 @@ from rase_api.app import create_app
 from rase_api.testing import ScriptedEngine, served
 from rase_models import Engine
 from rase_models.chat.options import ToolChoice
+from rase_models.constraints import ResponseFormat
 from rase_models.request import Conversation
 
 TEMPLATE = '{# <tool_call></tool_call> "name" "arguments" #}{{ messages }}'
@@ -180,6 +181,49 @@ def test_tools_that_the_template_cannot_call_are_refused() -> None:
         for stream in (False, True):
             answer = httpx.post(f"{url}{URL}", json=CHAT | {"stream": stream})
             assert (answer.status_code, answer.json()["error"]["param"]) == (400, "tools")
+
+
+OLLAMA = {"model": "demo", "messages": [USER], "tools": [WEATHER, CLOCK]}
+
+
+def test_ollamas_chat_has_them_in_its_own_words(client: httpx.Client) -> None:
+    answer = client.post("/api/chat", json=OLLAMA | {"stream": False}).json()
+    message = answer["message"]
+    assert (message["content"], message["thinking"]) == ("I look.", "hm")
+    assert [call["function"]["arguments"] for call in message["tool_calls"]] == [{"city": "Oslo"}, {}]
+    lines = [json.loads(line) for line in client.post("/api/chat", json=OLLAMA).text.splitlines()]
+    assert "".join(line["message"]["content"] for line in lines) == "I look."
+    assert "".join(line["message"].get("thinking", "") for line in lines) == "hm"
+    calls = [call["function"]["name"] for line in lines for call in line["message"].get("tool_calls", ())]
+    assert calls == ["weather", "clock"]
+
+
+def test_ollamas_history_and_settings_reach_the_engine(client: httpx.Client, engine: ScriptedEngine) -> None:
+    call = {"function": {"name": "weather", "arguments": {"city": "Oslo"}}}
+    asked_for = {"role": "assistant", "content": "", "thinking": "hm", "tool_calls": [call]}
+    told = {"role": "tool", "content": "Rain.", "tool_name": "weather"}
+    body = OLLAMA | {"messages": [USER, asked_for, told], "think": "high"}
+    assert client.post("/api/chat", json=body).status_code == 200
+    question = asked(engine)
+    assert question.options.variables == {"enable_thinking": True, "reasoning_effort": "high"}
+    assert question.messages[1]["reasoning_content"] == "hm"
+    assert question.messages[2] == {"role": "tool", "content": "Rain.", "name": "weather"}
+
+
+@pytest.mark.parametrize(
+    ("value", "form"),
+    [
+        ("json", ResponseFormat.json_object()),
+        ({"type": "integer"}, ResponseFormat.json_schema({"type": "integer"})),
+        ("", None),
+    ],
+)
+def test_ollamas_formats_reach_the_engine(
+    client: httpx.Client, engine: ScriptedEngine, value: object, form: ResponseFormat | None
+) -> None:
+    for url, body in (("/api/chat", {"messages": [USER]}), ("/api/generate", {"prompt": "Hi"})):
+        assert client.post(url, json={"model": "demo", "format": value} | body).status_code == 200
+        assert engine.formats[-1] == form
 
 
 CHATML = (

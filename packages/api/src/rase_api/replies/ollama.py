@@ -1,18 +1,20 @@
 """Answers of Ollama's /api/chat and /api/generate: lines of JSON."""
 
+import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from time import perf_counter
 
 from rase_core.generation import Generation, StopReason
+from rase_models.chat.parts import ToolCall
 from rase_models.chat.reply import Reply
 
 from rase_api.dialects import OLLAMA, Json
-from rase_api.replies.writer import NDJSON, TextOnly, line
+from rase_api.replies.writer import NDJSON, line
 from rase_api.schemas.ollama import OllamaRequest
 
-Content = Callable[[str], Json]
-"""How an endpoint writes text."""
+Content = Callable[[Reply], Json]
+"""How an endpoint writes an answer, or a piece of it."""
 
 DONE_REASONS: Mapping[StopReason, str] = {
     StopReason.STOP_TOKEN: "stop",
@@ -23,14 +25,26 @@ DONE_REASONS: Mapping[StopReason, str] = {
 }
 
 
-def chat_content(text: str) -> Json:
-    """Write text as /api/chat does."""
-    return {"message": {"role": "assistant", "content": text}}
+def chat_content(reply: Reply) -> Json:
+    """Write a reply as /api/chat does."""
+    message: Json = {"role": "assistant", "content": reply.content, **_thought(reply)}
+    if reply.tool_calls:
+        message["tool_calls"] = [_called(call) for call in reply.tool_calls]
+    return {"message": message}
 
 
-def generate_content(text: str) -> Json:
-    """Write text as /api/generate does."""
-    return {"response": text}
+def generate_content(reply: Reply) -> Json:
+    """Write a reply as /api/generate does, which has no tools."""
+    return {"response": reply.content, **_thought(reply)}
+
+
+def _thought(reply: Reply) -> Json:
+    return {"thinking": reply.reasoning} if reply.reasoning else {}
+
+
+def _called(call: ToolCall) -> Json:
+    function = {"index": call.index, "name": call.name, "arguments": json.loads(call.arguments)}
+    return {"id": call.id, "function": function}
 
 
 def now() -> str:
@@ -38,7 +52,7 @@ def now() -> str:
     return datetime.now(UTC).isoformat().replace("+00:00", "Z")
 
 
-class OllamaWriter(TextOnly):
+class OllamaWriter:
     """Writes an answer as one object, or as lines of pieces with the cost in the last one."""
 
     media_type = NDJSON
@@ -50,12 +64,12 @@ class OllamaWriter(TextOnly):
 
     def whole(self, generations: Sequence[Generation], replies: Sequence[Reply]) -> Json:
         """Write the whole answer."""
-        (generation,) = generations
-        return self._object(generation.text) | self._end_of(generation)
+        (generation,), (reply,) = generations, replies
+        return self._object(reply) | self._end_of(generation)
 
     def only_loaded(self, reason: str) -> Json:
         """Write the answer to a request without a prompt."""
-        return self._object("") | {"done": True, "done_reason": reason}
+        return self._object(Reply("")) | {"done": True, "done_reason": reason}
 
     def started(self, index: int, prompt_tokens: int) -> Iterator[bytes]:
         """Write nothing yet."""
@@ -63,11 +77,19 @@ class OllamaWriter(TextOnly):
 
     def text(self, index: int, text: str) -> Iterator[bytes]:
         """Write a piece of text."""
-        yield line(self._object(text) | {"done": False})
+        yield line(self._object(Reply(text)) | {"done": False})
+
+    def thought(self, index: int, text: str) -> Iterator[bytes]:
+        """Write a piece of thought."""
+        yield line(self._object(Reply("", text)) | {"done": False})
+
+    def called(self, index: int, call: ToolCall) -> Iterator[bytes]:
+        """Write a call of a tool."""
+        yield line(self._object(Reply("", tool_calls=(call,))) | {"done": False})
 
     def finished(self, index: int, generation: Generation) -> Iterator[bytes]:
         """Write why and at what cost the answer has ended."""
-        yield line(self._object("") | self._end_of(generation))
+        yield line(self._object(Reply("")) | self._end_of(generation))
 
     def end(self) -> Iterator[bytes]:
         """Write nothing more."""
@@ -77,8 +99,8 @@ class OllamaWriter(TextOnly):
         """Write an error as the last line."""
         yield line(OLLAMA.envelope(error, self._body.names))
 
-    def _object(self, text: str) -> Json:
-        return {"model": self._body.model, "created_at": now(), **self._content(text)}
+    def _object(self, reply: Reply) -> Json:
+        return {"model": self._body.model, "created_at": now(), **self._content(reply)}
 
     def _end_of(self, generation: Generation) -> Json:
         """Tell tokens and nanoseconds; what was neither prompt, answer nor waiting was loading."""

@@ -4,15 +4,19 @@ import re
 from collections.abc import Mapping
 from typing import Annotated, ClassVar, Literal
 
-from pydantic import AfterValidator, BeforeValidator
+from pydantic import AfterValidator, BeforeValidator, Field
 from pydantic_core import PydanticCustomError
 from rase_core.sampling.config import MAX_COUNT
+from rase_models.chat.options import ChatOptions
+from rase_models.constraints import ResponseFormat
 
 from rase_api.dialects import OLLAMA, Dialect
 from rase_api.errors import UnsupportedParameter
-from rase_api.fields import No, NoList, NoText, Nothing, Stops, Strict, only
+from rase_api.faults import Names
+from rase_api.fields import Ignored, No, NoList, NoText, Stops, Strict, only
 from rase_api.parameters import Body, TextRequest
 from rase_api.plans import Completions, Conversation, Plan
+from rase_api.schemas.tools import MOST_TOOLS, ToolParam
 from rase_api.serving import Messages
 
 DURATION = re.compile(r"-?(\d+(\.\d*)?(ns|us|µs|ms|s|m|h))+|-?0")
@@ -37,6 +41,12 @@ def _limit(value: int) -> int:
     return MAX_COUNT if value in UNBOUNDED else value
 
 
+def _format(value: object) -> object:
+    if value is None or isinstance(value, dict) or value in ("", "json"):
+        return value
+    raise PydanticCustomError("format_value", "expected 'json' or a JSON schema")
+
+
 def _duration(value: object) -> object:
     is_number = isinstance(value, int | float) and not isinstance(value, bool)
     if value is None or is_number or (isinstance(value, str) and DURATION.fullmatch(value)):
@@ -45,6 +55,12 @@ def _duration(value: object) -> object:
 
 
 KeepAlive = Annotated[object, BeforeValidator(_duration, json_schema_input_type=str | float | None)]
+
+
+Format = Annotated[
+    str | dict[str, object] | None,
+    BeforeValidator(_format, json_schema_input_type=str | dict[str, object] | None),
+]
 
 
 class OllamaOptions(Strict):
@@ -97,12 +113,30 @@ class OllamaRequest(TextRequest):
     options: OllamaOptions | None = None
     keep_alive: KeepAlive = None
 
-    format: NoText = None
-    think: No = None
+    format: Format = None
+    think: bool | Literal["low", "medium", "high"] | None = None
     truncate: No = None
     shift: No = None
     logprobs: No = None
     top_logprobs: Annotated[object, only(0)] = None
+
+    @property
+    def names(self) -> Names:
+        """Field of GenerationConfig -> the name by which this request gave it."""
+        return {**super().names, "response_format": "format"}
+
+    def response_format(self) -> ResponseFormat | None:
+        """Return what the answer must look like; None for any text. Raises UnenforceableFormat."""
+        if isinstance(self.format, Mapping):
+            return ResponseFormat.json_schema(self.format)
+        return ResponseFormat.json_object() if self.format == "json" else None
+
+    def variables(self) -> dict[str, object]:
+        """Return what the template is told of thinking."""
+        if self.think is None:
+            return {}
+        effort = {"reasoning_effort": self.think} if isinstance(self.think, str) else {}
+        return {"enable_thinking": self.think is not False, **effort}
 
     @property
     def is_streamed(self) -> bool:
@@ -124,15 +158,50 @@ class OllamaRequest(TextRequest):
         raise NotImplementedError
 
 
+class OllamaFunction(Strict):
+    """What an earlier answer called."""
+
+    name: str
+    arguments: dict[str, object]
+    index: int | None = None
+    description: Ignored = None
+
+
+class OllamaCall(Strict):
+    """A call in an earlier answer."""
+
+    function: OllamaFunction
+    id: str | None = None
+    type: Literal["function"] | None = None
+
+    def as_turn(self) -> dict[str, object]:
+        """Return the call as templates know it."""
+        function = {"name": self.function.name, "arguments": self.function.arguments}
+        return {"id": self.id or "", "type": "function", "function": function}
+
+
 class OllamaMessage(Strict):
     """One turn of a conversation."""
 
-    role: Literal["system", "user", "assistant"]
-    content: str
+    role: Literal["system", "user", "assistant", "tool"]
+    content: str = ""
     images: NoList = None
-    thinking: NoText = None
-    tool_calls: NoList = None
-    tool_name: Nothing = None
+    thinking: str | None = None
+    tool_calls: list[OllamaCall] | None = None
+    tool_name: str | None = None
+    tool_call_id: str | None = None
+
+    def as_turn(self) -> dict[str, object]:
+        """Write the message as chat templates know it."""
+        turn: dict[str, object] = {
+            "role": self.role,
+            "content": self.content,
+            "name": self.tool_name,
+            "tool_calls": [call.as_turn() for call in self.tool_calls or ()] or None,
+            "tool_call_id": self.tool_call_id,
+            "reasoning_content": self.thinking or None,
+        }
+        return {key: value for key, value in turn.items() if value is not None}
 
 
 class OllamaChat(OllamaRequest):
@@ -141,14 +210,20 @@ class OllamaChat(OllamaRequest):
     prompt_name: ClassVar[str] = "messages"
 
     messages: list[OllamaMessage] | None = None
-    tools: NoList = None
+    tools: Annotated[list[ToolParam], Field(max_length=MOST_TOOLS)] | None = None
 
     def plan(self) -> Plan | None:
         """Answer the messages; one that begins the answer is gone on with, as Ollama does."""
         if not self.messages:
             return None
-        turns = [{"role": message.role, "content": message.content} for message in self.messages]
-        return Conversation(turns, is_continued=turns[-1]["role"] == "assistant")
+        tools = tuple(param.function.tool() for param in self.tools or ())
+        return Conversation(
+            [message.as_turn() for message in self.messages],
+            is_continued=self.messages[-1].role == "assistant",
+            response_format=self.response_format(),
+            options=ChatOptions(tools=tools, variables=self.variables()),
+            is_read=True,
+        )
 
 
 class OllamaGenerate(OllamaRequest):
@@ -173,7 +248,12 @@ class OllamaGenerate(OllamaRequest):
         """Answer the prompt, or go on with it as it is when it is raw."""
         if not self.prompt:
             return None
-        return Completions([self.prompt]) if self.raw else Conversation(self._messages(self.prompt))
+        form = self.response_format()
+        if self.raw:
+            return Completions([self.prompt], response_format=form)
+        options = ChatOptions(variables=self.variables())
+        messages = self._messages(self.prompt)
+        return Conversation(messages, response_format=form, options=options, is_read=True)
 
     def _messages(self, prompt: str) -> Messages:
         system = [{"role": "system", "content": self.system}] if self.system else []
