@@ -53,6 +53,7 @@ ADJACENT = [
     "deepseek2",
     "glm4",
     "granite",
+    "granitehybrid",
     "granitemoe",
     "ernie4_5",
     "ernie4_5-moe",

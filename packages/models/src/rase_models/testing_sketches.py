@@ -79,6 +79,7 @@ TENSORS: Mapping[str, tuple[str, ...]] = {
     "cohere2": ("attn_norm", *_ATTENTION, *_GATED),
     "command-r": ("attn_norm", *_ATTENTION, *_GATED),
     "deepseek2": (*_LATENT, "ffn_norm", *_EXPERTS, *_SHARED),
+    "dots1": ("attn_norm", *_ATTENTION, *_HEAD_NORMS, "ffn_norm", *_EXPERTS, *_SHARED),
     "ernie4_5-moe": ("attn_norm", *_ATTENTION, "ffn_norm", *_EXPERTS, *_SHARED),
     "exaone4": (*_ATTENTION, *_HEAD_NORMS, *_GATED, *_POST_NORMS),
     "falcon": (*_MERGED, *_PLAIN),
@@ -94,6 +95,10 @@ TENSORS: Mapping[str, tuple[str, ...]] = {
     "lfm2": ("attn_norm", *_ATTENTION, *_HEAD_NORMS, "ffn_norm", *_GATED),
     "lfm2moe": ("attn_norm", *_ATTENTION, *_HEAD_NORMS, "ffn_norm", *_GATED),
     "mamba2": ("attn_norm", *_SPACE),
+    "minimax-m2": (
+        *("attn_norm", *_ATTENTION, *_HEAD_NORMS),
+        *("ffn_norm", *_EXPERTS, "exp_probs_b.bias"),
+    ),
     "olmo2": (*_ATTENTION, *_HEAD_NORMS, *_GATED, *_POST_NORMS),
     "olmoe": ("attn_norm", *_ATTENTION, *_HEAD_NORMS, "ffn_norm", *_EXPERTS),
     "phi3": (*_MERGED, "ffn_norm", *_PLAIN),
@@ -104,6 +109,8 @@ TENSORS: Mapping[str, tuple[str, ...]] = {
         *("attn_norm", *_ATTENTION, *_HEAD_NORMS, "post_attention_norm"),
         *(*_EXPERTS, *_SHARED, "ffn_gate_inp_shexp"),
     ),
+    "qwen3vl": (*_LLAMA, *_HEAD_NORMS),
+    "qwen3vlmoe": ("attn_norm", *_ATTENTION, *_HEAD_NORMS, "ffn_norm", *_EXPERTS),
     "qwen3moe": ("attn_norm", *_ATTENTION, *_HEAD_NORMS, "ffn_norm", *_EXPERTS),
     "seed_oss": ("attn_norm", *_ATTENTION, "post_attention_norm", *_GATED),
     "starcoder2": ("attn_norm", *_ATTENTION, "ffn_norm", *_PLAIN),
@@ -111,6 +118,7 @@ TENSORS: Mapping[str, tuple[str, ...]] = {
 """The weights that a layer of an architecture needs, where they are not llama's."""
 
 ODD_LAYERS: Mapping[str, tuple[str, ...]] = {
+    "granitehybrid": ("attn_norm", *_SPACE, "ffn_norm", *_GATED),
     "lfm2": (
         *("attn_norm", "shortconv.in_proj", "shortconv.conv", "shortconv.out_proj"),
         *("ffn_norm", *_GATED),
@@ -140,6 +148,7 @@ OTHER_SHAPES: Mapping[str, Shapes] = {
     "glm4": {"ffn_up": (2 * INNER, WIDTH)},
     "olmo2": {"attn_q_norm": (QUERIES,), "attn_k_norm": (KEYS,)},
     "phi3": {"ffn_up": (2 * INNER, WIDTH)},
+    "minimax-m2": {"attn_q_norm": (QUERIES,), "attn_k_norm": (KEYS,)},
     "olmoe": {"attn_q_norm": (QUERIES,), "attn_k_norm": (KEYS,)},
     "qwen35": _QWEN35,
     "qwen35moe": _QWEN35,
@@ -172,15 +181,18 @@ METADATA: Mapping[str, Metadata] = {
         "attention.head_count_kv": 1,
         "rope.dimension_count": LENGTH,
     },
+    "dots1": {**_CHOICE, "expert_shared_count": 1},
     "ernie4_5-moe": {**_CHOICE, "expert_shared_feed_forward_length": INNER},
     "glm4moe": {**_CHOICE, "expert_shared_count": 1},
     "gpt-oss": {**_CHOICE, "attention.sliding_window": WINDOW},
     "granite": {"logit_scale": 8.0},
     "granitemoe": {**_CHOICE, "logit_scale": 8.0, "expert_shared_feed_forward_length": INNER},
+    "granitehybrid": {**_STATES, "ssm.inner_size": SPACE},
     "hunyuan-moe": _CHOICE,
     "lfm2": {"shortconv.l_cache": TAPS},
     "lfm2moe": {**_CHOICE, "shortconv.l_cache": TAPS},
     "mamba2": {**_STATES, "ssm.inner_size": SPACE, "attention.head_count": 0, "feed_forward_length": 0},
+    "minimax-m2": _CHOICE,
     "olmoe": _CHOICE,
     "qwen2moe": _CHOICE,
     "qwen35": {**_STATES, "ssm.inner_size": QUERIES},
@@ -191,10 +203,12 @@ METADATA: Mapping[str, Metadata] = {
         "expert_shared_feed_forward_length": INNER,
     },
     "qwen3moe": _CHOICE,
+    "qwen3vlmoe": _CHOICE,
 }
 """What an architecture's file says besides the usual, without the prefix of its keys."""
 
 _BY_LAYER: Mapping[str, tuple[str, int, int]] = {
+    "granitehybrid": ("attention.head_count_kv", KV_HEADS, 0),
     "lfm2": ("attention.head_count_kv", KV_HEADS, 0),
     "lfm2moe": ("attention.head_count_kv", KV_HEADS, 0),
     "qwen35": ("attention.recurrent_layers", 0, 1),

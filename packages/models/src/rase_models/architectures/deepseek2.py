@@ -5,8 +5,8 @@ from dataclasses import replace
 
 from rase_models.architectures.block import build_decoder
 from rase_models.architectures.builder import ProgramBuilder
-from rase_models.architectures.differences import Differences, Experts, LayerPositions, Mixed
-from rase_models.architectures.experts import read_scoring
+from rase_models.architectures.differences import Differences, LayerPositions, Mixed
+from rase_models.architectures.experts import read_experts
 from rase_models.architectures.latent_attention import attend_latently, read_latent_sizes
 from rase_models.architectures.positions import model_rope
 from rase_models.program import Program, Rope, RopePairing, Scoring
@@ -23,7 +23,7 @@ def build(b: ProgramBuilder) -> Program:
         return attend_latently(b, differences, layer, x, scale)
 
     positions = (LayerPositions(rope),) * b.sizes.block_count
-    return build_decoder(b, Differences(positions, experts=_experts(b)), attend)
+    return build_decoder(b, Differences(positions, experts=read_experts(b, Scoring.SOFTMAX)), attend)
 
 
 def _rope(b: ProgramBuilder) -> tuple[Rope, float]:
@@ -35,16 +35,3 @@ def _rope(b: ProgramBuilder) -> tuple[Rope, float]:
     attention_factor = b.keys.number("rope.scaling.attn_factor", 1.0)
     growth = 1 + multiplier * math.log(max(b.keys.number("rope.scaling.factor", 1.0), 1.0))
     return replace(rope, magnitude=attention_factor), attention_factor * growth
-
-
-def _experts(b: ProgramBuilder) -> Experts:
-    groups = b.keys.count("expert_group_count", 1)
-    if b.sizes.expert_count % groups:
-        raise b.keys.error("expert_group_count", f"a divisor of {b.sizes.expert_count} experts", groups)
-    return Experts(
-        normalise=b.keys.boolean("expert_weights_norm", False),
-        scoring=read_scoring(b, Scoring.SOFTMAX, Scoring.SIGMOID),
-        groups=groups,
-        groups_used=b.keys.count("expert_group_used_count", groups, most=groups),
-        shared_length=b.keys.count("expert_shared_count") * b.sizes.expert_length,
-    )

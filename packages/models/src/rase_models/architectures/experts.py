@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from types import MappingProxyType
 
 from rase_models.architectures.builder import ProgramBuilder
-from rase_models.architectures.differences import Differences
+from rase_models.architectures.differences import Differences, Experts
 from rase_models.program import Activation, Add, GatedActivation, Linear, MoeFfn, Scoring
 
 SCORINGS: Mapping[int, Scoring] = MappingProxyType({1: Scoring.SOFTMAX, 2: Scoring.SIGMOID})
@@ -69,6 +69,21 @@ def read_scoring(b: ProgramBuilder, *possible: Scoring) -> Scoring:
         numbers = (number for number, known in SCORINGS.items() if known in possible)
         raise b.keys.error("expert_gating_func", " or ".join(map(str, numbers)), gating)
     return scoring
+
+
+def read_experts(b: ProgramBuilder, default: Scoring) -> Experts:
+    """Read the choice among experts of a file that says everything about it, but maybe not the scoring."""
+    groups = b.keys.count("expert_group_count", 1)
+    if b.sizes.expert_count % groups:
+        raise b.keys.error("expert_group_count", f"a divisor of {b.sizes.expert_count} experts", groups)
+    others = (scoring for scoring in Scoring if scoring is not default)
+    return Experts(
+        normalise=b.keys.boolean("expert_weights_norm", False),
+        scoring=read_scoring(b, default, *others),
+        groups=groups,
+        groups_used=b.keys.count("expert_group_used_count", groups, most=groups),
+        shared_length=b.keys.count("expert_shared_count") * b.sizes.expert_length,
+    )
 
 
 def _gate_and_up(b: ProgramBuilder, prefix: str, count: int, inner: int, width: int) -> tuple[str, str]:

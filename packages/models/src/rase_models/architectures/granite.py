@@ -1,6 +1,7 @@
 """granite: Granite 3 and 4, whose embedding, parts, scores and logits are scaled."""
 
-from rase_models.architectures.block import build_decoder
+from rase_models.architectures.attention import attend
+from rase_models.architectures.block import Mix, build_decoder
 from rase_models.architectures.builder import ProgramBuilder
 from rase_models.architectures.differences import Differences, Experts, LayerPositions
 from rase_models.architectures.positions import same_positions
@@ -9,13 +10,16 @@ from rase_models.program import Program, RopePairing
 
 def build(b: ProgramBuilder) -> Program:
     """Build granite."""
-    return build_scaled(
-        b, embedding_scale=1.0, residual_scale=1.0, logit_divisor=b.keys.number("logit_scale")
-    )
+    return build_scaled(b, logit_divisor=b.keys.number("logit_scale"))
 
 
 def build_scaled(
-    b: ProgramBuilder, *, embedding_scale: float, residual_scale: float, logit_divisor: float
+    b: ProgramBuilder,
+    *,
+    embedding_scale: float = 1.0,
+    residual_scale: float = 1.0,
+    logit_divisor: float = 1.0,
+    mix: Mix = attend,
 ) -> Program:
     """Build a llama with scales, given those that hold where the file has none."""
     return build_decoder(
@@ -27,6 +31,7 @@ def build_scaled(
             logit_scale=1 / b.keys.number("logit_scale", logit_divisor),
             experts=Experts(shared_length=b.keys.count("expert_shared_feed_forward_length", 0)),
         ),
+        mix,
     )
 
 

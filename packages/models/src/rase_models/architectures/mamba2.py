@@ -4,6 +4,7 @@ from rase_models.architectures.block import build_decoder
 from rase_models.architectures.builder import ProgramBuilder
 from rase_models.architectures.convolution import convolve
 from rase_models.architectures.differences import Differences, FeedForward, LayerPositions, Mixed
+from rase_models.architectures.state_sizes import read_state_sizes
 from rase_models.program import Activate, Activation, GatedActivation, Program, StateScan
 
 
@@ -15,25 +16,16 @@ def build(b: ProgramBuilder) -> Program:
 
 def scan_states(b: ProgramBuilder, differences: Differences, layer: int, x: str) -> Mixed:
     """Emit a state space: a convolution, the scan over the states, a gate and a norm."""
-    keys, prefix = b.keys, f"blk.{layer}.ssm_"
-    inner, size = keys.count("ssm.inner_size"), keys.count("ssm.state_size")
-    heads, groups = keys.count("ssm.time_step_rank"), keys.count("ssm.group_count")
-    _check_heads(b, inner, heads, groups)
-    outs = (("gate", inner), ("conv_in", inner + 2 * groups * size), ("step", heads))
+    sizes, prefix = read_state_sizes(b), f"blk.{layer}.ssm_"
+    inner, heads, part = sizes.inner, sizes.heads, sizes.groups * sizes.length
+    outs = (("gate", inner), ("conv_in", inner + 2 * part), ("step", heads))
     gate, inputs, step = b.split_linear(outs, x, f"{prefix}in", biases={"step": f"{prefix}dt.bias"})
     b.emit(Activate(step, step, Activation.SOFTPLUS))
-    widths = (("scan_in", inner), ("scan_b", groups * size), ("scan_c", groups * size))
+    widths = (("scan_in", inner), ("scan_b", part), ("scan_c", part))
     values, b_parts, c_parts = convolve(b, inputs, f"{prefix}conv1d", widths, biased=True)
     decay, skip = (b.tensors.vector(f"{prefix}{name}", heads, 1) for name in ("a", "d"))
-    out, state = b.buffer("mixed", inner), b.state(inner * size)
-    b.emit(StateScan(out, values, b_parts, c_parts, step, decay, skip, heads, groups, state))
+    out, state = b.buffer("mixed", inner), b.state(inner * sizes.length)
+    b.emit(StateScan(out, values, b_parts, c_parts, step, decay, skip, heads, sizes.groups, state))
     b.emit(GatedActivation(out, gate, out, Activation.SILU))
-    b.norm(out, out, f"{prefix}norm", groups, shared=False)
+    b.norm(out, out, f"{prefix}norm", sizes.groups, shared=False)
     return Mixed(out, f"{prefix}out")
-
-
-def _check_heads(b: ProgramBuilder, inner: int, heads: int, groups: int) -> None:
-    if inner % heads:
-        raise b.keys.error("ssm.time_step_rank", f"a divisor of {inner}", heads)
-    if heads % groups:
-        raise b.keys.error("ssm.group_count", f"a divisor of the {heads} heads", groups)

@@ -3,16 +3,14 @@
 import math
 
 from rase_models.architectures.block import build_decoder
-from rase_models.architectures.builder import Norm, ProgramBuilder
-from rase_models.architectures.convolution import convolve
+from rase_models.architectures.builder import ProgramBuilder
+from rase_models.architectures.delta_rule import apply_delta_rule
 from rase_models.architectures.differences import Differences, Experts, Mixed, Norms
 from rase_models.architectures.positions import same_positions
 from rase_models.program import (
-    Activate,
     Activation,
     Attention,
     GatedActivation,
-    GatedDelta,
     KvLayer,
     Program,
     RopePairing,
@@ -35,7 +33,7 @@ def build_with(b: ProgramBuilder, experts: Experts) -> Program:
     recurrent = _recurrent_layers(b)
 
     def mix(b: ProgramBuilder, differences: Differences, layer: int, x: str) -> Mixed:
-        return _delta(b, layer, x) if recurrent[layer] else _attend(b, differences, layer, x)
+        return apply_delta_rule(b, layer, x) if recurrent[layer] else _attend(b, differences, layer, x)
 
     differences = Differences(
         same_positions(b, RopePairing.HALVES),
@@ -56,36 +54,6 @@ def _recurrent_layers(b: ProgramBuilder) -> tuple[bool, ...]:
     if len(flags) != layers + b.sizes.predicting_blocks:
         raise b.keys.error(key, f"{layers} bools", f"{len(flags)} of them")
     return flags
-
-
-def _delta(b: ProgramBuilder, layer: int, x: str) -> Mixed:
-    """Emit a convolution, the gated delta rule, a norm and a gate."""
-    keys, prefix = b.keys, f"blk.{layer}."
-    inner, length = keys.count("ssm.inner_size"), keys.count("ssm.state_size")
-    heads, key_heads = keys.count("ssm.time_step_rank"), keys.count("ssm.group_count")
-    _check_heads(b, inner, heads, key_heads)
-    keys_width = key_heads * length
-    inputs = b.linear("conv_in", x, f"{prefix}attn_qkv", 2 * keys_width + inner)
-    gate = b.linear("gate", x, f"{prefix}attn_gate", inner)
-    step = b.linear("step", x, f"{prefix}ssm_alpha", heads, bias=f"{prefix}ssm_dt.bias")
-    b.emit(Activate(step, step, Activation.SOFTPLUS))
-    beta = b.linear("beta", x, f"{prefix}ssm_beta", heads)
-    b.emit(Activate(beta, beta, Activation.SIGMOID))
-    widths = (("delta_q", keys_width), ("delta_k", keys_width), ("delta_v", inner))
-    q, k, v = convolve(b, inputs, f"{prefix}ssm_conv1d", widths, biased=False)
-    decay, epsilon = b.tensors.vector(f"{prefix}ssm_a", heads), keys.number(Norm.RMS.value)
-    out, state = b.buffer("mixed", inner), b.state(inner * length)
-    b.emit(GatedDelta(out, q, k, v, step, beta, decay, heads, key_heads, epsilon, state))
-    b.norm(out, out, f"{prefix}ssm_norm", heads)
-    b.emit(GatedActivation(out, gate, out, Activation.SILU))
-    return Mixed(out, f"{prefix}ssm_out")
-
-
-def _check_heads(b: ProgramBuilder, inner: int, heads: int, key_heads: int) -> None:
-    if inner % heads:
-        raise b.keys.error("ssm.time_step_rank", f"a divisor of {inner}", heads)
-    if heads % key_heads:
-        raise b.keys.error("ssm.group_count", f"a divisor of the {heads} heads", key_heads)
 
 
 def _attend(b: ProgramBuilder, differences: Differences, layer: int, x: str) -> Mixed:
