@@ -226,6 +226,90 @@ def test_ollamas_formats_reach_the_engine(
         assert engine.formats[-1] == form
 
 
+INPUT = {"type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"]}
+ANTHROPIC = {
+    "model": "demo",
+    "max_tokens": 300,
+    "messages": [USER],
+    "tools": [{"name": "weather", "description": "Tells.", "input_schema": INPUT}],
+}
+BLOCKS = [
+    {"type": "thinking", "thinking": "hm", "signature": ""},
+    {"type": "text", "text": "I look."},
+    {"type": "tool_use", "name": "weather", "input": {"city": "Oslo"}},
+    {"type": "tool_use", "name": "clock", "input": {}},
+]
+
+
+def test_anthropics_messages_have_blocks(client: httpx.Client) -> None:
+    answer = client.post("/v1/messages", json=ANTHROPIC).json()
+    assert answer["stop_reason"] == "tool_use"
+    assert [{k: v for k, v in block.items() if k != "id"} for block in answer["content"]] == BLOCKS
+
+
+def test_anthropics_streams_have_blocks(client: httpx.Client) -> None:
+    text = client.post("/v1/messages", json=ANTHROPIC | {"stream": True}).text
+    events = [json.loads(part.partition("data: ")[2]) for part in text.strip().split("\n\n")]
+    kinds = [event["type"] for event in events if event["type"] != "content_block_delta"]
+    assert kinds == [
+        "message_start",
+        *("content_block_start", "content_block_stop") * 4,
+        "message_delta",
+        "message_stop",
+    ]
+    starts = [event for event in events if event["type"] == "content_block_start"]
+    assert [(event["index"], event["content_block"]["type"]) for event in starts] == [
+        *enumerate(["thinking", "text", "tool_use", "tool_use"])
+    ]
+    deltas = [event["delta"] for event in events if event["type"] == "content_block_delta"]
+    assert "".join(delta.get("thinking", "") for delta in deltas) == "hm"
+    assert "".join(delta.get("text", "") for delta in deltas) == "I look."
+    inputs = [delta["partial_json"] for delta in deltas if delta["type"] == "input_json_delta"]
+    assert [json.loads(piece) for piece in inputs] == [{"city": "Oslo"}, {}]
+    assert events[-2]["delta"]["stop_reason"] == "tool_use"
+
+
+def test_anthropics_history_becomes_that_of_templates(client: httpx.Client, engine: ScriptedEngine) -> None:
+    used = {"type": "tool_use", "id": "c1", "name": "weather", "input": {"city": "Oslo"}}
+    result = {"type": "tool_result", "tool_use_id": "c1", "content": [{"type": "text", "text": "Rain."}]}
+    thought = {"type": "thinking", "thinking": "hm", "signature": "x"}
+    said = [{"type": "text", "text": "I look."}]
+    messages = [
+        USER,
+        {"role": "assistant", "content": [thought, *said, used]},
+        {"role": "user", "content": [result, {"type": "text", "text": "So?"}]},
+    ]
+    body = ANTHROPIC | {"messages": messages, "thinking": {"type": "enabled", "budget_tokens": 1024}}
+    assert client.post("/v1/messages", json=body | {"tool_choice": {"type": "any"}}).status_code == 200
+    question = asked(engine)
+    assert question.options.tool_choice is ToolChoice.REQUIRED
+    assert question.options.variables == {"enable_thinking": True}
+    call = {"id": "c1", "type": "function", "function": {"name": "weather", "arguments": {"city": "Oslo"}}}
+    assert question.messages[1:] == [
+        {"role": "assistant", "content": "I look.", "tool_calls": [call], "reasoning_content": "hm"},
+        {"role": "tool", "tool_call_id": "c1", "content": "Rain.", "name": "weather"},
+        {"role": "user", "content": "So?"},
+    ]
+
+
+@pytest.mark.parametrize(
+    ("fields", "name"),
+    [
+        ({"messages": [{"role": "user", "content": [{"type": "tool_result"}]}]}, "tool_use_id"),
+        ({"messages": [{"role": "user", "content": [{"type": "text"}]}]}, "messages[0].content[0].text"),
+        ({"tool_choice": {"type": "tool", "name": "unknown"}}, "tool_choice"),
+        ({"tool_choice": {"type": "tool"}}, "tool_choice"),
+        ({"tools": None, "tool_choice": {"type": "any"}}, "tool_choice"),
+    ],
+)
+def test_what_anthropic_would_refuse_is_refused(
+    client: httpx.Client, fields: dict[str, object], name: str
+) -> None:
+    answer = client.post("/v1/messages", json=ANTHROPIC | fields)
+    assert answer.status_code == 400
+    assert name in answer.json()["error"]["message"]
+
+
 CHATML = (
     "{% for m in messages %}<|im_start|>{{ m.role }}\n{{ m.content }}<|im_end|>\n{% endfor %}"
     "{{ tools | tojson }}<|im_start|>assistant\n"

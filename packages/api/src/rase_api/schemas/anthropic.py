@@ -5,12 +5,16 @@ from itertools import groupby
 from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field
+from rase_models.chat.options import ChatOptions, ToolChoice
+from rase_models.chat.tool_calls import Tool
 
 from rase_api.dialects import ANTHROPIC, Dialect
+from rase_api.errors import MissingParameter
 from rase_api.fields import MOST_STOPS, Ignored, NoList, Nothing, Strict, only
 from rase_api.parameters import Body, TextRequest
 from rase_api.plans import Conversation
 from rase_api.schemas.content import as_parts, joined
+from rase_api.schemas.tools import MOST_TOOLS, named_results
 
 
 class TextBlock(Strict):
@@ -25,11 +29,74 @@ class TextBlock(Strict):
 Blocks = Annotated[list[TextBlock], as_parts("text")]
 
 
+class Block(Strict):
+    """One block of a message: text, a thought, a call of a tool or its result."""
+
+    type: Annotated[object, only("text", "thinking", "redacted_thinking", "tool_use", "tool_result")]
+    text: str | None = None
+    thinking: str | None = None
+    signature: Ignored = None
+    data: Ignored = None
+    id: str | None = None
+    name: str | None = None
+    input: dict[str, object] | None = None
+    tool_use_id: str | None = None
+    content: Blocks | None = None
+    is_error: bool | None = None
+    cache_control: Ignored = None
+    citations: NoList = None
+
+    def refuse_gaps(self, path: str) -> None:
+        """Raise a RequestError for a block without what its type needs."""
+        for name in NEEDS.get(str(self.type), ()):
+            if getattr(self, name) is None:
+                raise MissingParameter(f"Missing required parameter: '{path}.{name}'.", f"{path}.{name}")
+
+
+NEEDS: Mapping[str, tuple[str, ...]] = {
+    "text": ("text",),
+    "thinking": ("thinking",),
+    "tool_use": ("id", "name", "input"),
+    "tool_result": ("tool_use_id",),
+}
+
+
 class AnthropicMessage(Strict):
     """One turn of a conversation."""
 
     role: Literal["user", "assistant"]
-    content: Blocks
+    content: Annotated[list[Block], as_parts("text")]
+
+
+class AnthropicTool(Strict):
+    """A tool that the client runs."""
+
+    name: str
+    description: str | None = None
+    input_schema: dict[str, object]
+    type: Annotated[object, only("custom")] = None
+    strict: bool | None = None
+    cache_control: Ignored = None
+
+    def tool(self) -> Tool:
+        """Return the tool."""
+        return Tool(self.name, self.description or "", self.input_schema)
+
+
+class AnthropicChoice(Strict):
+    """Whether tools are called."""
+
+    type: Literal["auto", "any", "tool", "none"]
+    name: str | None = None
+    disable_parallel_tool_use: bool | None = None
+
+
+class Thinking(Strict):
+    """Whether the model thinks; how long is its own affair, whatever the budget."""
+
+    type: Literal["enabled", "disabled", "adaptive"]
+    budget_tokens: int | None = None
+    display: Ignored = None
 
 
 class Prompted(Body):
@@ -40,17 +107,37 @@ class Prompted(Body):
     system: Blocks | None = None
     cache_control: Ignored = None
 
-    tools: NoList = None
-    tool_choice: Annotated[object, only({"type": "none"}, {"type": "auto"})] = None
-    thinking: Annotated[object, only({"type": "disabled"})] = None
+    tools: Annotated[list[AnthropicTool], Field(max_length=MOST_TOOLS)] | None = None
+    tool_choice: AnthropicChoice | None = None
+    thinking: Thinking | None = None
     mcp_servers: NoList = None
     output_config: Annotated[object, only({})] = None
     context_management: Annotated[object, only({})] = None
 
+    def refuse_contradictions(self) -> None:
+        """Refuse blocks without what they need."""
+        super().refuse_contradictions()
+        for index, message in enumerate(self.messages):
+            for number, block in enumerate(message.content):
+                block.refuse_gaps(f"messages[{index}].content[{number}]")
+
     def conversation(self) -> Conversation:
         """Return the turns: those of one role in a row are one, and a last one of the assistant goes on."""
-        turns = [*self._system(), *self._turns()]
-        return Conversation(turns, is_continued=turns[-1]["role"] == "assistant", is_counted=True)
+        turns = named_results([*self._system(), *self._turns()])
+        is_continued = turns[-1]["role"] == "assistant"
+        return Conversation(
+            turns, is_continued=is_continued, is_counted=True, options=self._options(), is_read=True
+        )
+
+    def _options(self) -> ChatOptions:
+        choice = self.tool_choice or AnthropicChoice(type="auto")
+        thinks = {} if self.thinking is None else {"enable_thinking": self.thinking.type != "disabled"}
+        return ChatOptions(
+            tools=tuple(tool.tool() for tool in self.tools or ()),
+            tool_choice=CHOICES.get(choice.type, choice.name or ""),
+            parallel_tool_calls=choice.disable_parallel_tool_use is not True,
+            variables=thinks,
+        )
 
     def _system(self) -> Iterator[dict[str, object]]:
         if self.system:
@@ -58,7 +145,38 @@ class Prompted(Body):
 
     def _turns(self) -> Iterator[dict[str, object]]:
         for role, messages in groupby(self.messages, lambda message: message.role):
-            yield {"role": role, "content": "\n".join(joined(message.content) for message in messages)}
+            blocks = [block for message in messages for block in message.content]
+            yield from (_result(block) for block in blocks if block.type == "tool_result")
+            if role == "assistant" or any(block.type == "text" for block in blocks):
+                yield _turn(role, blocks)
+
+
+CHOICES: Mapping[str, ToolChoice] = {
+    "auto": ToolChoice.AUTO,
+    "any": ToolChoice.REQUIRED,
+    "none": ToolChoice.NONE,
+}
+
+
+def _result(block: Block) -> dict[str, object]:
+    """Write what a tool has returned as chat templates know it."""
+    return {"role": "tool", "tool_call_id": block.tool_use_id, "content": joined(block.content)}
+
+
+def _turn(role: str, blocks: list[Block]) -> dict[str, object]:
+    """Write what was said, thought and called as chat templates know it."""
+    calls = [
+        {"id": block.id, "type": "function", "function": {"name": block.name, "arguments": block.input}}
+        for block in blocks
+        if block.type == "tool_use"
+    ]
+    thought = "\n".join(block.thinking for block in blocks if block.thinking is not None)
+    turn: dict[str, object] = {
+        "role": role,
+        "content": "\n".join(block.text for block in blocks if block.text is not None),
+    }
+    turn |= {"tool_calls": calls} if calls else {}
+    return turn | ({"reasoning_content": thought} if thought else {})
 
 
 class CountRequest(Prompted):
