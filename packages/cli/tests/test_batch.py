@@ -66,12 +66,12 @@ def test_a_batch_goes_on_where_it_was_ended(
     source.write_text("\n".join(task(number, 30) for number in range(30)))
     command = [sys.executable, "-m", "rase_cli", "batch", str(source), str(results), "--concurrency", "4"]
     child = subprocess.Popen(command, env=home, stderr=subprocess.PIPE, encoding="utf-8")
-    deadline = time.monotonic() + 60
+    deadline = time.monotonic() + 240
     while not (results.exists() and results.read_bytes().count(b"\n") > 5):
         assert time.monotonic() < deadline and child.poll() is None
         time.sleep(0.01)
     child.send_signal(how)
-    _, errors = child.communicate(timeout=60)
+    _, errors = child.communicate(timeout=120)
     if how is signal.SIGINT:
         assert child.returncode == 130
         assert "goes on where" in errors
