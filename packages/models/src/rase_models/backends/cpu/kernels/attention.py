@@ -74,7 +74,7 @@ from rase_models.backends.cpu.simd import (
 )
 
 _NOTHING = -1e30
-"""The largest score where nothing is seen: its exponential, relative to any real score, is zero."""
+"""The score of what is not seen: its exponential, relative to any real score and to half of it, is zero."""
 _score = score_tiles()
 _score_1, _score_2, _score_4 = _score[1], _score[2], _score[4]
 _mix = mix_tiles()
@@ -141,19 +141,25 @@ def _mix_block(weights: int, values: int, width: int, count: int, sums: int, que
 
 
 @compiled
+def _hide(scores: int, start: int, end: int, low: int, high: int) -> None:
+    """Make scores from start to end outside low..high count as nothing."""
+    for position in range(start, end, 16):
+        at = scores + 4 * position
+        store_f32x16(at, keep_range(load_f32x16(at), low - position, high - position, f32(_NOTHING)))
+
+
+@compiled
 def _soften(scores: int, start: int, end: int, low: int, high: int, result: int) -> None:
     """Turn scores from start to end into weights, zero outside low..high; note largest and sum."""
-    nothing = f32(_NOTHING)
-    largest = splat(nothing)
+    _hide(scores, start, min((max(low, start) + 15) & ~15, end), low, high)
+    _hide(scores, max(min(high, end) & ~15, start), end, low, high)
+    largest = splat(f32(_NOTHING))
     for position in range(start, end, 16):
-        seen = keep_range(load_f32x16(scores + 4 * position), low - position, high - position, nothing)
-        store_f32x16(scores + 4 * position, seen)
-        largest = maximum(largest, seen)
+        largest = maximum(largest, load_f32x16(scores + 4 * position))
     most = max_lanes(largest)
-    total = splat(f32(0.0))
+    total, origin = splat(f32(0.0)), splat(max(most, f32(_NOTHING / 2)))
     for position in range(start, end, 16):
-        weights = exp(subtract(load_f32x16(scores + 4 * position), splat(most)))
-        weights = keep_range(weights, low - position, high - position, f32(0.0))
+        weights = exp(subtract(load_f32x16(scores + 4 * position), origin))
         store_f32x16(scores + 4 * position, weights)
         total = add(total, weights)
     store_f32(result, most)
