@@ -133,14 +133,20 @@ def test_a_server_that_stops_does_not_wait_for_endless_answers(slow_engine: Scri
     wait_for(lambda: has_stopped(slow_engine))
 
 
-def test_an_engine_that_gives_up_by_itself_is_an_error(slow_engine: ScriptedEngine) -> None:
+def test_an_engine_that_gives_up_by_itself_is_an_error() -> None:
+    has_given_up = threading.Event()
+
     class Tired(ScriptedEngine):
         def submit(self, model_id: str, question: Question, on_event: OnEvent) -> Answering:
             answering = super().submit(model_id, question, on_event)
             answering.cancel()
+            has_given_up.set()
             return answering
 
-    with served(create_app(Tired())) as url:
+    def wait() -> None:
+        has_given_up.wait(10)
+
+    with served(create_app(Tired(before_token=wait))) as url:
         response = httpx.post(f"{url}/v1/completions", json={"model": "demo", "prompt": "Hi"})
         assert response.status_code == 503
         assert response.json()["error"]["code"] == "cancelled"
