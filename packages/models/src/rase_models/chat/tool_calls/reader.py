@@ -94,24 +94,29 @@ class WholeCallReader:
 
     def __init__(self, form: CallFormat, tools: Tools, new_id: Callable[[], str]) -> None:
         self._form, self._tools, self._new_id = form, tools, new_id
-        self._text = ""
+        self._pieces: list[str] = []
+        self._begun: str | None = ""
         self._is_said = False
 
     def push(self, text: str) -> list[Part]:
         """Return the text, unless it may be calls."""
-        self._text += text
-        begun = self._text.lstrip()
-        starts = self._form.starts
-        if not self._is_said and any(begun.startswith(s) or s.startswith(begun) for s in starts):
-            return []
-        self._is_said = True
-        return self._said()
+        self._pieces.append(text)
+        if self._begun is not None:
+            self._begin(self._begun + text)
+        return self._said() if self._is_said else []
+
+    def _begin(self, text: str) -> None:
+        """Decide, as soon as it is certain, whether the answer is calls."""
+        begun = text.lstrip()
+        is_open = any(start.startswith(begun) and start != begun for start in self._form.starts)
+        self._is_said = not is_open and not begun.startswith(self._form.starts)
+        self._begun = text if is_open else None
 
     def finish(self) -> list[Part]:
         """Return the calls, or the text that is none."""
-        if self._is_said or not self._text.strip():
+        body = "".join(self._pieces).strip().removeprefix(_PYTHON_TAG)
+        if self._is_said or not body:
             return self._said()
-        body = self._text.strip().removeprefix(_PYTHON_TAG)
         try:
             calls = self._form.parse(body, self._tools)
         except MalformedCall:
@@ -122,7 +127,8 @@ class WholeCallReader:
         return [ToolCall(i, self._new_id(), name, arguments) for i, (name, arguments) in enumerate(dumped)]
 
     def _said(self) -> list[Part]:
-        text, self._text = self._text, ""
+        text = "".join(self._pieces)
+        self._pieces.clear()
         return [Content(text)] if text else []
 
 
