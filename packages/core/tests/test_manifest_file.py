@@ -270,7 +270,7 @@ def test_a_file_that_is_far_too_large_is_not_read(tmp_path: Path) -> None:
 
 def test_a_folder_in_place_of_a_manifest_is_named(tmp_path: Path) -> None:
     (tmp_path / "tiny.toml").mkdir()
-    with pytest.raises(InvalidManifest, match="cannot be read"):
+    with pytest.raises(InvalidManifest, match="is a folder"):
         read_manifest(tmp_path / "tiny.toml")
 
 

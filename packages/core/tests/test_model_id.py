@@ -5,7 +5,7 @@ from rase_core.errors import InvalidModelId
 from rase_core.model_id import check_model_id
 
 
-@given(st.from_regex(r"[a-z0-9_-][A-Za-z0-9._-]{0,60}x", fullmatch=True))
+@given(st.from_regex(r"[a-z0-9_][A-Za-z0-9._-]{0,60}x", fullmatch=True))
 def test_letters_digits_and_three_marks_make_an_id(model_id: str) -> None:
     assert check_model_id(model_id) == model_id
 
@@ -17,6 +17,8 @@ def test_letters_digits_and_three_marks_make_an_id(model_id: str) -> None:
         ".",
         "..",
         ".hidden",
+        "-x",
+        "--help",
         "a/b",
         "a\\b",
         "../x",
@@ -43,4 +45,4 @@ def test_an_id_is_one_file_name(text: str) -> None:
         check_model_id(text)
     except InvalidModelId:
         return
-    assert text.isascii() and not set(text) & set("/\\:\0 ") and not text.startswith(".")
+    assert text.isascii() and not set(text) & set("/\\:\0 ") and not text.startswith((".", "-"))

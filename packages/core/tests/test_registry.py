@@ -331,11 +331,14 @@ def test_broken_manifests_do_not_hide_the_others(registry: ModelRegistry, weight
     (folder / "half.toml").write_text('id = "half"\nkind = "gen')
     (folder / "bad name.toml").write_text("")
     (folder / "folder.toml").mkdir()
+    os.mkfifo(folder / "pipe.toml")
     (folder / ".hidden.toml").write_text("")
     (folder / "notes.txt").write_text("")
     assert registry.list() == (good,)
-    assert [error.path.name for error in registry.broken()] == ["bad name.toml", "folder.toml", "half.toml"]
-    assert registry.broken()[2].line == 2
+    broken = {error.path.name: error for error in registry.broken()}
+    assert list(broken) == ["bad name.toml", "folder.toml", "half.toml", "pipe.toml"]
+    assert broken["half.toml"].line == 2
+    assert broken["pipe.toml"].reason == "is not a regular file"
     registry.remove("half")
     assert not (folder / "half.toml").exists()
 

@@ -23,7 +23,7 @@ from rase_core.scheduler import Handle, OnEvent, SchedulerLimits
 from rase_models import Engine
 from rase_models.batch import BatchLimits, BatchResult, BatchTask, Summary, run_file
 from rase_models.batch.journal import ForeignOutput, Journal, OutputInUse
-from rase_models.batch.lines import BatchFile, InvalidLine
+from rase_models.batch.lines import BatchFile, InvalidLine, UnreadableTasks
 from rase_models.constraints import ResponseFormat
 from rase_models.request import Completion, Conversation, Question, Terms
 from rase_models.testing import write_tiny_model
@@ -339,3 +339,9 @@ def test_a_batch_leaves_room_for_others(engine: Engine) -> None:
                 break
         asking.join(30)
     assert answered.is_set()
+
+
+def test_tasks_in_a_pipe_are_refused(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "tasks")
+    with pytest.raises(UnreadableTasks, match="is not a regular file"):
+        BatchFile(tmp_path / "tasks", lambda _: CONFIG).count()

@@ -55,12 +55,12 @@ class StoreError(EngineError):
 
 
 class InvalidModelId(StoreError):
-    """A model id has characters outside letters, digits, `-`, `_`, `.`, starts with a dot, or is taken."""
+    """A model id has other characters than letters, digits, `-_.`, starts with `-` or `.`, or is taken."""
 
     def __init__(self, model_id: str, reason: str | None = None) -> None:
         super().__init__(
             f"invalid model id {model_id!r}" + (f": {reason}" if reason is not None else ""),
-            "use letters, digits, '-', '_' and '.', at most 128 of them, not starting with a dot",
+            "use letters, digits, '-', '_' and '.', at most 128 of them, not starting with a dot or '-'",
         )
         self.model_id, self.reason = model_id, reason
 

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 from rase_core.errors import InvalidGenerationConfig, InvalidManifest
 from rase_core.manifest import ModelFormat, ModelKind, ModelManifest, ModelSource, WeightsFile
 from rase_core.manifest_table import ManifestTable
+from rase_core.model_file import irregularity
 from rase_core.sampling import GenerationConfig
 
 if TYPE_CHECKING:
@@ -102,6 +103,8 @@ def _render(manifest: ModelManifest, previous: "TOMLDocument | None") -> str:
 
 def _read(path: Path) -> bytes:
     try:
+        if reason := irregularity(path.stat().st_mode):  # a pipe might never answer
+            raise InvalidManifest(path, reason)
         with path.open("rb") as file:
             content = file.read(_MOST_BYTES + 1)
     except FileNotFoundError:

@@ -22,11 +22,18 @@ def regular_file(path: Path) -> Path:
         mode = absolute.stat().st_mode
     except (OSError, ValueError) as error:
         raise unreadable(absolute, error) from error
-    if not stat.S_ISREG(mode):
-        raise ModelFileNotFound(absolute, "is a folder" if stat.S_ISDIR(mode) else "is not a regular file")
+    if reason := irregularity(mode):
+        raise ModelFileNotFound(absolute, reason)
     if not os.access(absolute, os.R_OK):
         raise ModelFileNotFound(absolute, "may not be read")
     return absolute
+
+
+def irregularity(mode: int) -> str | None:
+    """Say what is wrong with the `st_mode` of something that must be a regular file, None if it is one."""
+    if stat.S_ISREG(mode):
+        return None
+    return "is a folder" if stat.S_ISDIR(mode) else "is not a regular file"
 
 
 def open_file(path: Path) -> BufferedReader:

@@ -1,10 +1,10 @@
-"""The ids of models: they are file names on every system."""
+"""The ids of models: they are file names on every system, and never look like an option."""
 
 import re
 
 from rase_core.errors import InvalidModelId
 
-_SHAPE = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9._-]{0,127}")
+_SHAPE = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]{0,127}")
 _RESERVED = re.compile(r"(con|prn|aux|nul|com[0-9]|lpt[0-9])(\..*)?", re.IGNORECASE)
 
 

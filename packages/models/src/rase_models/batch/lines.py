@@ -5,8 +5,10 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
+from typing import BinaryIO
 
 from rase_core.errors import EngineError
+from rase_core.model_file import irregularity
 from rase_core.sampling import GenerationConfig
 
 from rase_models.batch.task import BatchTask
@@ -35,6 +37,14 @@ _OWN = frozenset({"model", "messages", "prompt", "n", "continue_final_message", 
 _KEYS = ("custom_id", "method", "url", "body")
 
 
+class UnreadableTasks(EngineError):
+    """The tasks are in no regular file."""
+
+    def __init__(self, path: Path, reason: str) -> None:
+        super().__init__(f"{path}: {reason}", "write the tasks to a file")
+        self.path, self.reason = path, reason
+
+
 class InvalidLine(EngineError):
     """A line of a batch file is no task: its number, and why."""
 
@@ -59,15 +69,20 @@ class BatchFile:
 
     def count(self) -> int:
         """Return the number of lines that are not blank."""
-        with self.path.open("rb") as file:
+        with self._open() as file:
             return sum(bool(line.strip()) for line in file)
 
     def __iter__(self) -> Iterator[BatchLine]:
         first: dict[str, int] = {}
-        with self.path.open("rb") as file:
+        with self._open() as file:
             for number, line in enumerate(file, 1):
                 if line.strip():
                     yield BatchLine(number, self._task(number, line, first))
+
+    def _open(self) -> BinaryIO:
+        if reason := irregularity(self.path.stat().st_mode):  # a pipe can be read but once
+            raise UnreadableTasks(self.path, reason)
+        return self.path.open("rb")
 
     def _task(self, number: int, line: bytes, first: dict[str, int]) -> BatchTask | InvalidLine:
         custom_id = None
