@@ -28,7 +28,7 @@ def lenient() -> Iterator[httpx.Client]:
         (URL, CHAT | {"stream": True, "stream_options": {"x": 1}}, ["stream_options.x"]),
         (URL, CHAT | {"messages": [{"role": "user", "content": [PART]}]}, ["messages[0].content[0].colour"]),
         ("/v1/completions", {"model": "demo", "prompt": "Hi", "suffix": "x", "y": 1}, ["suffix", "y"]),
-        ("/v1/messages", CHAT | {"max_tokens": 2, "thinking": {"type": "x"}}, ["thinking"]),
+        ("/v1/messages", CHAT | {"max_tokens": 2, "mood": {"type": "x"}}, ["mood"]),
         ("/api/chat", CHAT | {"options": {"typical_p": 0.5, "z": 1}}, ["options.typical_p", "options.z"]),
         ("/generate", {"text": "Hi", "sampling_params": {"regex": "x"}}, ["sampling_params.regex"]),
         ("/apply-template", CHAT | {"mood": 1}, ["mood"]),
