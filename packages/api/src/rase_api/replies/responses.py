@@ -1,24 +1,27 @@
-"""Answers of OpenAI's /v1/responses: a response of one message, whole and as events."""
+"""Answers of OpenAI's /v1/responses: thought, message and calls as items, whole and as events."""
 
 import time
 import uuid
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import count
 
 from rase_core.generation import Generation, StopReason
+from rase_models.chat.parts import ToolCall
 from rase_models.chat.reply import Reply
 
 from rase_api.dialects import Json
 from rase_api.faults import message_of
 from rase_api.replies.cost import timings
-from rase_api.replies.writer import KEEP_ALIVE, SSE, TextOnly, typed_sse
+from rase_api.replies.response_items import OpenCall, OpenItem, OpenMessage, OpenThought, items_of
+from rase_api.replies.writer import KEEP_ALIVE, SSE, typed_sse
 from rase_api.schemas.responses import ResponsesRequest
 from rase_api.state import ServedModel
 
+ECHOED = {"reasoning", "text", "tool_choice", "tools"}
 CUT_OFF = (StopReason.MAX_TOKENS, StopReason.CONTEXT_FULL)
 
 
-class ResponsesWriter(TextOnly):
+class ResponsesWriter:
     """Writes a response; every event of a stream has the next sequence number."""
 
     media_type = SSE
@@ -27,49 +30,53 @@ class ResponsesWriter(TextOnly):
     def __init__(self, body: ResponsesRequest, model: ServedModel) -> None:
         self._body, self._model = body, model
         self._config = body.config(model.defaults)
-        self._id, self._item_id = f"resp_{uuid.uuid4().hex}", f"msg_{uuid.uuid4().hex}"
+        self._id = f"resp_{uuid.uuid4().hex}"
         self._created = int(time.time())
         self._numbers = count()
         self._is_open = False
+        self._items: list[Json] = []
+        self._item: OpenItem | None = None
         self._generation: Generation | None = None
 
     def whole(self, generations: Sequence[Generation], replies: Sequence[Reply]) -> Json:
         """Write the whole response."""
-        (generation,) = generations
-        return self._finished_response(generation)
+        (generation,), (reply,) = generations, replies
+        return self._finished_response(generation, items_of(reply, _status(generation)))
 
     def started(self, index: int, prompt_tokens: int) -> Iterator[bytes]:
-        """Write what comes before the text."""
+        """Write what comes before the items."""
         if self._is_open:
             return
         self._is_open = True
         for kind in ("response.created", "response.in_progress"):
             yield self._event(kind, {"response": self._response("in_progress")})
-        item = self._item("in_progress", [])
-        yield self._event("response.output_item.added", {"output_index": 0, "item": item})
-        yield self._event("response.content_part.added", self._place() | {"part": _part("")})
 
     def text(self, index: int, text: str) -> Iterator[bytes]:
         """Write a piece of text."""
-        yield from self.started(index, 0)
-        delta: Json = {"delta": text, "logprobs": []}
-        yield self._event("response.output_text.delta", self._place() | delta)
+        yield from self._within(OpenMessage)
+        yield from self._piece(text)
+
+    def thought(self, index: int, text: str) -> Iterator[bytes]:
+        """Write a piece of thought."""
+        yield from self._within(OpenThought)
+        yield from self._piece(text)
+
+    def called(self, index: int, call: ToolCall) -> Iterator[bytes]:
+        """Write a call of a tool, which is an item of its own."""
+        yield from self._opening(OpenCall(call))
+        yield from self._piece(call.arguments)
 
     def finished(self, index: int, generation: Generation) -> Iterator[bytes]:
-        """Write the text, the part and the item as they have become."""
-        yield from self.started(index, 0)
+        """Write the last item as it has become."""
         self._generation = generation
-        text, part = generation.text, _part(generation.text)
-        done: Json = {"text": text, "logprobs": []}
-        yield self._event("response.output_text.done", self._place() | done)
-        yield self._event("response.content_part.done", self._place() | {"part": part})
-        item = self._item(_status(generation), [part])
-        yield self._event("response.output_item.done", {"output_index": 0, "item": item})
+        if self._item is None:
+            yield from self._opening(OpenMessage())
+        yield from self._closing(_status(generation))
 
     def end(self) -> Iterator[bytes]:
         """Write the whole response."""
         if self._generation is not None:
-            response = self._finished_response(self._generation)
+            response = self._finished_response(self._generation, self._items)
             yield self._event(f"response.{response['status']}", {"response": response})
 
     def failed(self, error: BaseException) -> Iterator[bytes]:
@@ -80,25 +87,44 @@ class ResponsesWriter(TextOnly):
     def _event(self, kind: str, content: Json) -> bytes:
         return typed_sse({"type": kind, "sequence_number": next(self._numbers), **content})
 
-    def _place(self) -> Json:
-        return {"item_id": self._item_id, "output_index": 0, "content_index": 0}
+    def _within(self, kind: type[OpenItem]) -> Iterator[bytes]:
+        """Begin an item, unless the one that is open is of this kind."""
+        if type(self._item) is not kind:
+            yield from self._opening(kind())
 
-    def _item(self, status: str, parts: Sequence[Json]) -> Json:
-        kind = {"type": "message", "role": "assistant"}
-        return {"id": self._item_id, **kind, "status": status, "content": list(parts)}
+    def _opening(self, item: OpenItem) -> Iterator[bytes]:
+        yield from self.started(0, 0)
+        yield from self._closing("completed")
+        self._item = item
+        yield from self._events(item.opening())
 
-    def _finished_response(self, generation: Generation) -> Json:
+    def _piece(self, text: str) -> Iterator[bytes]:
+        if self._item is not None:
+            yield from self._events(self._item.piece(text))
+
+    def _closing(self, status: str) -> Iterator[bytes]:
+        item, self._item = self._item, None
+        if item is not None:
+            yield from self._events(item.closing(status))
+            self._items.append(item.whole(status))
+
+    def _events(self, events: Iterable[tuple[str, Json]]) -> Iterator[bytes]:
+        for kind, content in events:
+            yield self._event(f"response.{kind}", {"output_index": len(self._items), **content})
+
+    def _finished_response(self, generation: Generation, items: Sequence[Json]) -> Json:
         status = _status(generation)
         details = {"reason": "max_output_tokens"} if status == "incomplete" else None
         return self._response(status) | {
             "completed_at": int(time.time()) if status == "completed" else None,
             "incomplete_details": details,
-            "output": [self._item(status, [_part(generation.text)])],
+            "output": list(items),
             "usage": _usage(generation),
             "timings": timings([generation]),
         }
 
     def _response(self, status: str) -> Json:
+        asked = self._body.model_dump(include=ECHOED, exclude_none=True, by_alias=True)
         return {
             "id": self._id,
             "object": "response",
@@ -115,13 +141,13 @@ class ResponsesWriter(TextOnly):
             "output": [],
             "parallel_tool_calls": self._body.parallel_tool_calls is not False,
             "previous_response_id": None,
-            "reasoning": {"effort": None, "summary": None},
+            "reasoning": {"effort": asked.get("reasoning", {}).get("effort"), "summary": None},
             "service_tier": "default",
             "store": False,
             "temperature": self._config.temperature,
-            "text": {"format": {"type": "text"}},
-            "tool_choice": "auto",
-            "tools": [],
+            "text": {"format": asked.get("text", {}).get("format") or {"type": "text"}},
+            "tool_choice": asked.get("tool_choice", "auto"),
+            "tools": asked.get("tools", []),
             "top_p": self._config.top_p,
             "truncation": "disabled",
             "usage": None,
@@ -131,10 +157,6 @@ class ResponsesWriter(TextOnly):
 
 def _status(generation: Generation) -> str:
     return "incomplete" if generation.stop_reason in CUT_OFF else "completed"
-
-
-def _part(text: str) -> Json:
-    return {"type": "output_text", "text": text, "annotations": [], "logprobs": []}
 
 
 def _usage(generation: Generation) -> Json:
