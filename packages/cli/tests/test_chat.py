@@ -107,6 +107,8 @@ def test_words_can_be_banned(rase: Run, smol: str) -> None:
         (("generate",), "MODEL"),
         (("chat", "a", "b", "c"), "unexpected extra argument"),
         (("--threads", "0", "chat"), "threads"),
+        (("--threads", "100000", "chat"), "the most that are of use here"),
+        (("chat", "--threads-prefill", "100000"), "the most that are of use here"),
         (("--device", "abacus", "chat"), "abacus"),
     ],
 )

@@ -25,6 +25,9 @@ from rase_models.testing_sketches import write_gguf
 Metadata = dict[str, object]
 Tensors = dict[str, NDArray[np.generic]]
 
+ABSENT = (0, -1, (1 << 32) - 1, (1 << 64) - 1)
+"""What writers put where a model has no such thing."""
+
 VOCAB, WIDTH, HEADS, KV_HEADS, LENGTH, INNER, LAYERS = 48, 32, 4, 2, 8, 64, 2
 
 
@@ -193,8 +196,11 @@ def test_a_missing_key_is_named(build: Build, key: str) -> None:
         ("attention.scale", math.inf),
         ("attention.causal", False),
         ("attention.causal", "no"),
+        *(("rope.dimension_count", absent) for absent in ABSENT),
         ("rope.dimension_count", 7),
         ("rope.dimension_count", 10),
+        ("rope.freq_base", 0.0),
+        ("rope.freq_base", -1.0),
         ("rope.freq_base", -10000.0),
         ("rope.freq_base", 0.5),
         ("rope.freq_base", math.inf),
@@ -211,7 +217,7 @@ def test_a_value_that_cannot_be_is_an_error_that_names_what_is_wrong(
         build(metadata={key: value})
 
 
-@pytest.mark.parametrize("absent", [0, -1, (1 << 32) - 1, (1 << 64) - 1])
+@pytest.mark.parametrize("absent", ABSENT)
 @pytest.mark.parametrize(
     "key",
     [
@@ -220,7 +226,6 @@ def test_a_value_that_cannot_be_is_an_error_that_names_what_is_wrong(
         "attention.value_length",
         "attention.sliding_window",
         "expert_count",
-        "rope.dimension_count",
         "rope.scaling.original_context_length",
     ],
 )
@@ -232,8 +237,11 @@ def test_a_number_that_stands_for_nothing_takes_the_default(build: Build, key: s
     assert build(metadata={key: absent}, tensors=tensors) == build(without=(key,), tensors=tensors)
 
 
-def test_a_huge_context_is_cut_to_what_positions_can_hold(build: Build) -> None:
-    assert build(metadata={"context_length": 1 << 60}).context_length == 2**31 - 1
+@pytest.mark.parametrize("length", [0, -1, 2**31, 2**32 - 2, 2**32 - 1, 1 << 60, 2**64 - 1])
+def test_a_context_that_positions_cannot_hold_is_refused(build: Build, length: int) -> None:
+    with pytest.raises(InvalidGguf, match=rf"from 1 to 2147483647, found {length}"):
+        build(metadata={"context_length": length})
+    assert build(metadata={"context_length": 2**31 - 1}).context_length == 2**31 - 1
 
 
 def test_head_counts_may_differ_from_layer_to_layer(build: Build) -> None:

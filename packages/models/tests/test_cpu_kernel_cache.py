@@ -58,7 +58,7 @@ def test_a_folder_that_cannot_be_written_costs_a_warning(
     (tmp_path / "file").write_text("in the way")
     library = KernelLibrary(*target(), tmp_path / "file" / "kernels")
     assert compiled_count(library) == 1
-    assert "cannot keep compiled kernels" in caplog.text
+    assert "compiled kernels cannot be kept" in caplog.text
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="Windows has other permissions")
@@ -74,6 +74,23 @@ def test_code_is_neither_taken_from_nor_put_where_others_may_write(
     assert "others may write to it" in caplog.text
     folder.chmod(0o700)
     assert KernelCache(folder).load(KEY) == b"code"
+
+
+def test_a_folder_that_cannot_be_used_is_told_of_once(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    (tmp_path / "file").write_bytes(b"")
+    cache = KernelCache(tmp_path / "file" / "kernels")
+    for _ in range(3):
+        cache.store(KEY, b"code")
+    assert len(caplog.records) == 1
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="Windows has no pipes of this kind")
+def test_a_pipe_in_place_of_code_is_not_waited_for(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / f"{KEY.symbol}.o")
+    tmp_path.chmod(0o700)
+    assert KernelCache(tmp_path).load(KEY) is None
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="Windows has other permissions")

@@ -10,6 +10,7 @@ from rase_models.backends.base import ThreadCounts
 from rase_models.backends.cpu.thread_count import (
     cpu_quota,
     default_thread_count,
+    most_threads,
     thread_counts,
     usable_cores,
 )
@@ -35,7 +36,7 @@ def test_prompts_may_have_threads_of_their_own(monkeypatch: pytest.MonkeyPatch) 
 
 
 def test_a_number_of_threads_for_prompts_is_checked() -> None:
-    with pytest.raises(BackendFailure, match="not 0"):
+    with pytest.raises(BackendFailure, match="not '0'"):
         thread_counts(ThreadCounts(2, 0))
 
 
@@ -46,11 +47,23 @@ def test_prompts_have_all_cores_of_a_large_machine(monkeypatch: pytest.MonkeyPat
     assert thread_counts() == (12, 16)
 
 
-@pytest.mark.parametrize("text", ["two", "1.5", "0", "-1"])
+@pytest.mark.parametrize("text", ["two", "1.5", "0", "-1", "1000000", "9" * 5000])
 def test_a_number_that_is_none_is_refused(text: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("RASE_NUM_THREADS", text)
-    with pytest.raises(BackendFailure, match=r"must be a whole number of at least 1"):
+    with pytest.raises(BackendFailure, match=r"must be a whole number from 1 to \d+, not"):
         thread_counts()
+
+
+def test_far_more_threads_than_processors_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    module = "rase_models.backends.cpu.thread_count"
+    monkeypatch.setattr(f"{module}._allowed_processors", lambda: range(2))
+    assert most_threads() == 16
+    monkeypatch.setattr(f"{module}._allowed_processors", lambda: range(32))
+    assert most_threads() == 128
+    assert thread_counts(128) == (128, 128)
+    for counts in (ThreadCounts(129), ThreadCounts(1, 129)):
+        with pytest.raises(BackendFailure, match="from 1 to 128, not '129'"):
+            thread_counts(counts)
 
 
 @pytest.mark.parametrize(

@@ -48,6 +48,15 @@ def _keep(ctx: click.Context, param: click.Parameter, value: object) -> None:
         setattr(ctx.ensure_object(Settings), param.name, value)
 
 
+def _keep_threads(ctx: click.Context, param: click.Parameter, value: int | None) -> None:
+    if value is not None:
+        from rase_models.backends.cpu.thread_count import most_threads
+
+        if value > most_threads():
+            raise click.BadParameter(f"{value} is more than {most_threads()}, the most that are of use here")
+    _keep(ctx, param, value)
+
+
 STORE: Option = click.option(
     "--store",
     type=click.Path(path_type=Path),
@@ -64,15 +73,15 @@ DEVICE: Option = click.option(
 )
 _THREADS_DECODE: Option = click.option(
     "--threads",
-    type=click.IntRange(min=1, max=1024),
-    callback=_keep,
+    type=click.IntRange(min=1),
+    callback=_keep_threads,
     expose_value=False,
     help="Threads of the CPU backend. [default: $RASE_NUM_THREADS, else chosen]",
 )
 _THREADS_PREFILL: Option = click.option(
     "--threads-prefill",
-    type=click.IntRange(min=1, max=1024),
-    callback=_keep,
+    type=click.IntRange(min=1),
+    callback=_keep_threads,
     expose_value=False,
     help="Threads that read prompts. [default: as --threads, else all physical cores]",
 )

@@ -21,7 +21,8 @@ class ArchitectureKeys:
     """Reads the keys under the architecture's prefix.
 
     Writers put 0, -1 or the largest unsigned number where a model has no such thing, so these count as a
-    missing key. All errors are InvalidGguf naming the key, what was expected and what was found.
+    missing key, except of what is `stated`. All errors are InvalidGguf naming the key, what was expected and
+    what was found.
     """
 
     def __init__(self, file: GgufFile) -> None:
@@ -38,6 +39,13 @@ class ArchitectureKeys:
         """Return a whole number from 1 to `most`; required when there is no default."""
         value = self._file.integer(self._full(key), 0)
         if value in _ABSENT:
+            return self._default(key, default, f"a number from 1 to {most}")
+        return self._checked_count(key, value, most)
+
+    def stated_count(self, key: str, default: int | None = None, *, most: int = MAX_COUNT) -> int:
+        """Return a whole number from 1 to `most`, where none stands for nothing: models all have this."""
+        value = self._file.integer(self._full(key), None)
+        if value is None:
             return self._default(key, default, f"a number from 1 to {most}")
         return self._checked_count(key, value, most)
 
@@ -60,9 +68,12 @@ class ArchitectureKeys:
         value = self._file.number(self._full(key), 0.0)
         if value in (0.0, -1.0):
             return self._default(key, default, "a number greater than 0")
-        if not (math.isfinite(value) and value > 0):
-            raise self.error(key, "a number greater than 0", value)
-        return value
+        return self._checked_number(key, value)
+
+    def stated_number(self, key: str, default: float) -> float:
+        """Return a finite number, greater than 0, where none stands for nothing."""
+        value = self._file.number(self._full(key), None)
+        return default if value is None else self._checked_number(key, value)
 
     def boolean(self, key: str, default: bool) -> bool:
         """Return a bool."""
@@ -96,6 +107,11 @@ class ArchitectureKeys:
             value = self._value(key)
             raise self.error(key, expected, "no such key" if value is None else value)
         return default
+
+    def _checked_number(self, key: str, value: float) -> float:
+        if not (math.isfinite(value) and value > 0):
+            raise self.error(key, "a number greater than 0", value)
+        return value
 
     def _checked_count(self, key: str, value: int, most: int) -> int:
         if not 1 <= value <= most:

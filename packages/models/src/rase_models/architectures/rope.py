@@ -72,7 +72,7 @@ def plain_rope(pairing: RopePairing, dimensions: int, base: float) -> Rope:
 
 def read_dimensions(keys: ArchitectureKeys, head_length: int) -> int:
     """Read how many elements of a head turn."""
-    dimensions = keys.count("rope.dimension_count", head_length, most=head_length)
+    dimensions = keys.stated_count("rope.dimension_count", head_length, most=head_length)
     if dimensions % 2:
         raise keys.error("rope.dimension_count", "an even number", dimensions)
     return dimensions
@@ -80,7 +80,7 @@ def read_dimensions(keys: ArchitectureKeys, head_length: int) -> int:
 
 def read_base(keys: ArchitectureKeys, key: str, default: float) -> float:
     """Read the base of the frequencies."""
-    base = keys.number(key, default)
+    base = keys.stated_number(key, default)
     if base <= 1:
         raise keys.error(key, "a number greater than 1", base)
     return base

@@ -86,11 +86,12 @@ class KernelCache:
 
     def __init__(self, directory: Path) -> None:
         self.directory = directory
+        self._has_warned = False
 
     def load(self, key: KernelKey) -> bytes | None:
         """Return the object code of a kernel, or None when it is absent or damaged."""
         try:
-            if not _is_private(self.directory):
+            if not _is_private(self.directory) or not self._path(key).is_file():
                 return None
             content = self._path(key).read_bytes()
         except OSError:
@@ -99,11 +100,14 @@ class KernelCache:
         return code if code and hashlib.sha256(code).digest() == digest else None
 
     def store(self, key: KernelKey, code: bytes) -> None:
-        """Keep the object code of a kernel; log a warning where that is impossible."""
+        """Keep the object code of a kernel; log a warning, the first time, where that is impossible."""
         try:
             self._write(self._path(key), hashlib.sha256(code).digest() + code)
         except OSError as error:
-            _logger.warning("cannot keep compiled kernels in %s: %s", self.directory, error)
+            if not self._has_warned:
+                reason = error.strerror or error
+                _logger.warning("compiled kernels cannot be kept in %s: %s", self.directory, reason)
+            self._has_warned = True
 
     def _make_directory(self) -> None:
         for directory in (*reversed(self.directory.parents), self.directory):

@@ -12,6 +12,7 @@ from rase_core.errors import BackendFailure
 
 from rase_models.backends.base import ThreadCounts, Threads
 
+_ALWAYS_ALLOWED, _PER_PROCESSOR = 16, 4
 _MANY_CORES = 12
 _SPARED = 4
 """On a large machine a few cores stay free in decoding: one busy neighbour would hold up every step."""
@@ -23,7 +24,7 @@ def thread_counts(threads: Threads = None) -> tuple[int, int]:
     They are the argument's, else RASE_NUM_THREADS, else those that suit the machine's cores.
 
     Raises:
-        BackendFailure: a number is not positive.
+        BackendFailure: a number is not positive, or above `most_threads`.
     """
     wanted = threads if isinstance(threads, ThreadCounts) else ThreadCounts(threads)
     decode = _wanted_to_decode(wanted)
@@ -47,9 +48,16 @@ def _checked(value: int | str, name: str) -> int:
         count = int(value)
     except ValueError:
         count = 0
-    if count < 1:
-        raise BackendFailure(f"{name} must be a whole number of at least 1, not {value!r}")
+    if not 1 <= count <= most_threads():
+        raise BackendFailure(
+            f"{name} must be a whole number from 1 to {most_threads()}, not {str(value)[:20]!r}"
+        )
     return count
+
+
+def most_threads() -> int:
+    """Return the most threads that may be asked for here: many more than processors only wait for another."""
+    return max(_ALWAYS_ALLOWED, _PER_PROCESSOR * len(set(_allowed_processors())))
 
 
 def default_thread_count(cores: int, quota: float | None) -> int:
