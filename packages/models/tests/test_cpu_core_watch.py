@@ -1,6 +1,11 @@
 """Using fewer threads while something else takes cores."""
 
+from pathlib import Path
+
+import numpy as np
+from rase_models.backends.base import ThreadCounts
 from rase_models.backends.cpu.core_watch import CoreWatch
+from rase_models.loading import load_decoder
 
 
 def run(watch: CoreWatch, now: float, share: float, seconds: float = 0.005, wanted: int = 2) -> int:
@@ -57,3 +62,14 @@ def test_one_of_many_threads_goes_at_a_time() -> None:
     watch = CoreWatch(8)
     assert [run(watch, 0.03 * index, 0.9, 0.03, 8) for index in range(4)] == [8, 7, 6, 5]
     assert watch.threads(2, 0.12) == 2
+
+
+def test_another_number_of_threads_in_between_changes_no_bit(tiny_path: Path) -> None:
+    tokens, results = list(range(100)), []
+    for threads in (1, ThreadCounts(1, 3), ThreadCounts(3, 2)):
+        decoder = load_decoder(tiny_path, "cpu", threads)
+        prompt = decoder.prefill(tokens[:90])
+        results.append(np.stack([prompt, *(decoder.decode(token) for token in tokens[90:])]))
+        decoder.close()
+    assert np.array_equal(results[0], results[1])
+    assert np.array_equal(results[0], results[2])
