@@ -3,6 +3,7 @@
 import click
 import pytest
 from rase_cli.model_choice import split_arguments
+from rase_core.errors import ModelNotFound
 
 KNOWN = ["smollm2-135m-instruct", "llama"]
 
@@ -13,7 +14,11 @@ KNOWN = ["smollm2-135m-instruct", "llama"]
         (None, None, None, (None, None)),
         ("llama", None, None, ("llama", None)),
         ("What is a llama?", None, None, (None, "What is a llama?")),
-        ("hello", None, None, (None, "hello")),
+        ("hello!", None, None, (None, "hello!")),
+        ("Hello\nthere", None, None, (None, "Hello\nthere")),
+        ("你好", None, None, (None, "你好")),
+        ("-", None, None, (None, "-")),
+        ("hello", None, "llama", ("llama", "hello")),
         ("llama", "hi", None, ("llama", "hi")),
         ("nobody", "hi", None, ("nobody", "hi")),
         ("llama", None, "llama", ("llama", "llama")),
@@ -34,6 +39,13 @@ def test_two_models_are_refused() -> None:
 def test_a_misspelt_model_is_not_taken_for_a_prompt() -> None:
     with pytest.raises(click.UsageError, match="did you mean 'smollm2-135m-instruct'"):
         split_arguments("smollm2-135m-instrct", None, None, KNOWN)
+
+
+@pytest.mark.parametrize("word", ["qwen3", "hello", "qwen3:8b", "Qwen/Qwen3-8B-GGUF:Q4_K_M"])
+def test_a_word_that_could_be_a_model_is_not_taken_for_a_prompt(word: str) -> None:
+    with pytest.raises(ModelNotFound, match="registered: smollm2") as caught:
+        split_arguments(word, None, None, KNOWN)
+    assert f"`rase chat --model ID {word}`" in str(caught.value.advice)
 
 
 def test_a_file_is_not_taken_for_a_prompt() -> None:

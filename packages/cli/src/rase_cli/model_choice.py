@@ -2,10 +2,12 @@
 
 import difflib
 import os
+import re
 from collections.abc import Collection
 from typing import TYPE_CHECKING
 
 import click
+from rase_core.errors import ModelNotFound
 
 from rase_cli.demo import DEMO_ID, refresh_demo, register_first_model
 from rase_cli.output import note
@@ -15,16 +17,19 @@ if TYPE_CHECKING:
 
 VARIABLE = "RASE_MODEL"
 
+_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]*([/:][A-Za-z0-9._-]+)*", re.ASCII)
+
 
 def split_arguments(
     first: str | None, second: str | None, model_id: str | None, known: Collection[str]
 ) -> tuple[str | None, str | None]:
     """Return (model, prompt) of `rase chat [MODEL] [PROMPT]` and `--model`.
 
-    A lone argument is the model if it is the id of one, else the prompt.
+    A lone argument is the model if it is the id of one, else the prompt, if it does not look like a model.
 
     Raises:
         click.UsageError: two models, or a lone word that is nearly an id or names a file.
+        ModelNotFound: a lone word that could be a model's name, here, on the Hub or with Ollama.
     """
     if model_id is not None and second is not None:
         raise click.UsageError("give the model once: as MODEL or as --model")
@@ -38,13 +43,20 @@ def split_arguments(
 
 
 def _refuse_mistaken_model(word: str, known: Collection[str]) -> None:
-    if " " in word:
+    if word == "-" or any(character.isspace() for character in word):
         return
     if word.lower().endswith(".gguf"):
         raise click.UsageError(f"{word} is a file: register it with `rase model import {word} --id ID`")
     near = difflib.get_close_matches(word, known, n=1, cutoff=0.8)
     if near:
         raise click.UsageError(f"no model {word!r}, did you mean {near[0]!r}? (for a prompt, add --model ID)")
+    if _NAME.fullmatch(word):
+        raise ModelNotFound(
+            word,
+            known,
+            "register it with `rase model import` or `rase model pull`; "
+            f"for a prompt of one word, name the model, too: `rase chat --model ID {word}`",
+        )
 
 
 def default_model(engine: "Engine") -> str:

@@ -68,13 +68,13 @@ class InvalidModelId(StoreError):
 class ModelNotFound(StoreError):
     """No manifest has this id."""
 
-    def __init__(self, model_id: str, known: Iterable[str]) -> None:
+    def __init__(self, model_id: str, known: Iterable[str], advice: str | None = None) -> None:
         self.model_id = model_id
         self.known = tuple(known)
         names = ", ".join(self.known) or "none"
         super().__init__(
             f"model {model_id!r} is not registered (registered: {names})",
-            "register it with `rase model import PATH --id ID` or `rase model pull`",
+            advice or "register it with `rase model import PATH --id ID` or `rase model pull`",
         )
 
 
@@ -214,14 +214,15 @@ class UnencodableText(RequestError):
 
 
 class ContextOverflow(RequestError):
-    """A prompt does not fit the context."""
+    """A prompt does not fit the context; where `is_least`, it has so many tokens or more."""
 
-    def __init__(self, tokens: int, limit: int) -> None:
+    def __init__(self, tokens: int, limit: int, *, is_least: bool = False) -> None:
+        count = f"at least {tokens}" if is_least else f"{tokens}"
         super().__init__(
-            f"the prompt has {tokens} tokens, but the maximum context length is {limit} tokens",
+            f"the prompt has {count} tokens, but the maximum context length is {limit} tokens",
             "shorten the prompt",
         )
-        self.tokens, self.limit = tokens, limit
+        self.tokens, self.limit, self.is_least = tokens, limit, is_least
 
 
 class Cancelled(EngineError):

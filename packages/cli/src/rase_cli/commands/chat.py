@@ -40,7 +40,8 @@ def chat(
 ) -> None:
     """Talk to a model, or ask it one question.
 
-    A lone argument is the MODEL if a model of that id is registered, else it is the PROMPT. Without a PROMPT
+    A lone argument is the MODEL if a model of that id is registered, else it is the PROMPT, unless it is one
+    word that could be a model's name. Without a PROMPT
     the conversation is typed; piped input, or "-", is read as the PROMPT. Without a MODEL the only registered
     one is used, and if there is none yet, a small demo model.
 
