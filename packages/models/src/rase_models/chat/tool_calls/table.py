@@ -8,6 +8,7 @@ from rase_models.chat.tool_calls.gemma import FUNCTION_GEMMA, GEMMA
 from rase_models.chat.tool_calls.granite import GRANITE
 from rase_models.chat.tool_calls.harmony import HARMONY
 from rase_models.chat.tool_calls.hermes import HERMES
+from rase_models.chat.tool_calls.invoke import DEEPSEEK_4, DEEPSEEK_32, MINIMAX
 from rase_models.chat.tool_calls.kimi import KIMI
 from rase_models.chat.tool_calls.llama import LLAMA
 from rase_models.chat.tool_calls.mistral import MISTRAL, MISTRAL_LIST
@@ -20,6 +21,9 @@ _SIGNS: Sequence[tuple[CallFormat, Sequence[str]]] = (
     (HARMONY, ("<|channel|>", "<|message|>")),
     (DEEPSEEK, ("<｜tool▁call▁begin｜>", "```json")),
     (DEEPSEEK_31, ("<｜tool▁call▁begin｜>",)),
+    (DEEPSEEK_32, ("｜DSML｜", "function_calls>")),
+    (DEEPSEEK_4, ("｜DSML｜", "invoke name=")),
+    (MINIMAX, ("<minimax:tool_call>", "<invoke name=")),
     (KIMI, ("<|tool_call_argument_begin|>",)),
     (MISTRAL, ("[TOOL_CALLS]", "[ARGS]")),
     (MISTRAL_LIST, ("[TOOL_CALLS]",)),
