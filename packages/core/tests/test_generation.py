@@ -6,7 +6,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from rase_core.decoder import Logits, TokenDecoder
-from rase_core.errors import BackendFailure, ContextOverflow, InvalidLogits, InvalidParameter
+from rase_core.errors import (
+    BackendFailure,
+    ContextOverflow,
+    InvalidGenerationConfig,
+    InvalidLogits,
+    InvalidParameter,
+)
 from rase_core.generation import Generation, StopReason, TokenEvent, generate, generate_with
 from rase_core.sampling import GenerationConfig
 from rase_core.testing import ScriptedDecoder, ScriptedDetokenizer
@@ -209,3 +215,19 @@ def test_a_prompt_may_be_an_array() -> None:
 def test_penalties_see_the_prompt() -> None:
     decoder = ScriptedDecoder([np.array([1.0, 0.9, 0.0], np.float32)], vocab_size=3)
     assert generate(decoder, [0], greedy(presence_penalty=0.5, max_tokens=1)).tokens == (1,)
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("stop_tokens", [3, 32]),
+        ("dry_sequence_breakers", [32]),
+        ("logit_bias", {32: 1.0}),
+        ("bad_words", [[3], [32, 3]]),
+    ],
+)
+def test_settings_with_tokens_outside_the_vocabulary_are_refused(name: str, value: object) -> None:
+    decoder = ScriptedDecoder([5, 6, 7])
+    with pytest.raises(InvalidGenerationConfig, match=f"{name}: 32, expected token ids of 0 to 31"):
+        generate(decoder, [1], greedy(**{name: value}))
+    assert decoder.calls == []

@@ -72,8 +72,8 @@ class Answer:
     ended before its first token. Without a detokenizer there is no text. A `constraint` that leaves nothing
     but the end has the effect of an end token.
 
-    Raises InvalidGenerationConfig for stop strings without a detokenizer, InvalidParameter for an impossible
-    choice.
+    Raises InvalidGenerationConfig for stop strings without a detokenizer and for token ids outside the
+    vocabulary, InvalidParameter for an impossible choice.
     """
 
     def __init__(
@@ -86,6 +86,7 @@ class Answer:
         constraint: Constraint | None = None,
     ) -> None:
         _check_request(config, detokenizer, choice)
+        config.check_tokens(limits.vocab_size)
         self._prompt_tokens, self._config, self._limits = len(prompt), config, limits
         self._sampler = Sampler(config, choice, prompt)
         self._stop_tokens = config.stop_tokens | (frozenset() if config.ignore_eos else limits.eos_tokens)

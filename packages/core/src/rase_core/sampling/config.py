@@ -1,7 +1,8 @@
 """What a request asks of a generation, and the range of each parameter."""
 
+import itertools
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, fields, replace
 from typing import Self
 
@@ -73,6 +74,21 @@ class GenerationConfig:
         """Check every field; raises InvalidGenerationConfig naming parameter, value and range."""
         for name, allowed in _RANGES.items():
             object.__setattr__(self, name, allowed.check(name, getattr(self, name)))
+
+    def check_tokens(self, vocab_size: int) -> None:
+        """Raise InvalidGenerationConfig naming the first token id that a vocabulary of this size lacks."""
+        for name, tokens in self._tokens().items():
+            beyond = min((token for token in tokens if token >= vocab_size), default=None)
+            if beyond is not None:
+                raise InvalidGenerationConfig(name, beyond, f"token ids of 0 to {vocab_size - 1}")
+
+    def _tokens(self) -> Mapping[str, Iterable[int]]:
+        return {
+            "stop_tokens": self.stop_tokens,
+            "dry_sequence_breakers": self.dry_sequence_breakers,
+            "logit_bias": self.logit_bias,
+            "bad_words": itertools.chain.from_iterable(self.bad_words),
+        }
 
     @classmethod
     def from_mapping(cls, values: Mapping[str, object], base: Self | None = None) -> Self:
