@@ -9,6 +9,10 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from rase_models.async_engine import AsyncEngine
     from rase_models.async_stream import AsyncTextStream
+    from rase_models.chat.options import ChatOptions
+    from rase_models.chat.reply import Reply
+    from rase_models.chat.tool_calls import Tool
+    from rase_models.constraints import ResponseFormat
     from rase_models.engine import Engine
     from rase_models.gguf import GgufFile, open_gguf
     from rase_models.loading import load_decoder
@@ -20,12 +24,16 @@ if TYPE_CHECKING:
 __all__ = [
     "AsyncEngine",
     "AsyncTextStream",
+    "ChatOptions",
     "Engine",
     "GgufFile",
+    "Reply",
+    "ResponseFormat",
     "Session",
     "SessionCache",
     "TextStream",
     "Tokenizer",
+    "Tool",
     "load_decoder",
     "load_tokenizer",
     "open_gguf",
@@ -34,12 +42,16 @@ __all__ = [
 _MODULES = {
     "AsyncEngine": "rase_models.async_engine",
     "AsyncTextStream": "rase_models.async_stream",
+    "ChatOptions": "rase_models.chat.options",
     "Engine": "rase_models.engine",
     "GgufFile": "rase_models.gguf",
+    "Reply": "rase_models.chat.reply",
+    "ResponseFormat": "rase_models.constraints",
     "Session": "rase_models.session",
     "SessionCache": "rase_models.session_cache",
     "TextStream": "rase_models.text_stream",
     "Tokenizer": "rase_models.tokenizers",
+    "Tool": "rase_models.chat.tool_calls",
     "load_decoder": "rase_models.loading",
     "load_tokenizer": "rase_models.tokenizers",
     "open_gguf": "rase_models.gguf",
