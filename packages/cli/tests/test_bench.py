@@ -1,6 +1,7 @@
 """`rase bench`"""
 
 import json
+import re
 import subprocess
 from collections.abc import Callable
 from pathlib import Path
@@ -56,7 +57,21 @@ def test_sequences_decode_together(smol_manifest: Path) -> None:
 def test_more_tokens_than_the_context_are_refused(rase: Run, smol: str) -> None:
     done = rase("bench", smol, "--depth", "100000")
     assert done.returncode == 2
-    assert "8192" in done.stderr
+    assert "100640 tokens are asked for at once, but the context holds 1 to 8192" in done.stderr
+
+
+@pytest.mark.parametrize("command", [("bench", *SMALL), ("perplexity", "--window", "8")])
+def test_a_registered_model_is_verified(
+    rase: Run, smol: str, home: dict[str, str], tmp_path: Path, command: tuple[str, ...]
+) -> None:
+    manifest = Path(home["RASE_STORE"]) / "manifests" / f"{smol}.toml"
+    [digest] = re.findall(r'^sha256 = "(.*)"$', manifest.read_text(), re.MULTILINE)
+    manifest.write_text(manifest.read_text().replace(digest, "0" * 64))
+    (tmp_path / "text.txt").write_text("The river runs to the sea. " * 9)
+    text = (str(tmp_path / "text.txt"),) if command[0] == "perplexity" else ()
+    done = rase(command[0], smol, *text, *command[1:])
+    assert done.returncode == 4, done.stderr
+    assert digest in done.stderr
 
 
 @pytest.mark.usefixtures("smol")

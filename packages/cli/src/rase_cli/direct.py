@@ -1,8 +1,12 @@
 """Using a model's decoder itself, without the engine and its scheduler."""
 
+from dataclasses import dataclass
 from pathlib import Path
 from threading import Event
 from typing import TYPE_CHECKING
+
+import click
+from rase_core.errors import InvalidParameter
 
 from rase_cli.interrupts import interruptible
 from rase_cli.logs import show_logs
@@ -10,32 +14,68 @@ from rase_cli.progress import Progress
 from rase_cli.settings import Settings, open_engine
 
 if TYPE_CHECKING:
+    from rase_core.manifest import ModelManifest
     from rase_models.decoder import ProgramDecoder
+    from rase_models.session_loader import SessionLoader
+    from rase_models.tokenizers import Tokenizer
 
 
-def weights_and_tokenizer(settings: Settings, model: str) -> tuple[Path, Path]:
-    """Return the files of a registered id or of a GGUF's path; an existing file comes before an id."""
+@dataclass(frozen=True, slots=True)
+class ChosenModel:
+    """The weights that are used; `manifest` is that of a registered model, whose files are verified."""
+
+    settings: Settings
+    weights: Path
+    manifest: "ModelManifest | None" = None
+
+    def tokenizer(self) -> "Tokenizer":
+        """Return the tokenizer. Raises IntegrityMismatch, and what `load_tokenizer` raises."""
+        from rase_models.session_loader import registered_tokenizer
+        from rase_models.tokenizers import load_tokenizer
+
+        return load_tokenizer(self.weights) if self.manifest is None else registered_tokenizer(self.manifest)
+
+    def load(self, context_length: int) -> "ProgramDecoder":
+        """Load the model for so many tokens, with progress on stderr.
+
+        Raises:
+            click.UsageError: more tokens than the model's context.
+            IntegrityMismatch: a registered file is not the one that was registered.
+        """
+        from rase_models.session_loader import SessionLoader
+
+        show_logs()
+        stop = Event()
+        try:
+            with Progress(stop) as progress, interruptible(stop):
+                return self._load(
+                    SessionLoader(self.settings.thread_counts(), progress=progress), context_length
+                )
+        except InvalidParameter as error:
+            if error.parameter != "context_length":
+                raise
+            raise click.UsageError(
+                f"{context_length} tokens are asked for at once, but the context holds {error.expected}"
+            ) from error
+
+    def _load(self, loader: "SessionLoader", context_length: int) -> "ProgramDecoder":
+        from rase_models.loading import load_decoder
+
+        name = device(self.settings)
+        if self.manifest is not None:
+            return loader.bare_decoder(self.manifest, name, context_length)
+        return load_decoder(
+            self.weights, name, loader.threads, context_length=context_length, progress=loader.progress
+        )
+
+
+def choose(settings: Settings, model: str) -> ChosenModel:
+    """Return the model of a registered id or of a GGUF's path; an existing file comes before an id."""
     if Path(model).is_file():
-        return Path(model), Path(model)
+        return ChosenModel(settings, Path(model))
     with open_engine(settings) as engine:
         manifest = engine.inspect(model)
-        return manifest.weights_path, manifest.tokenizer or manifest.weights_path
-
-
-def load(settings: Settings, weights: Path, context_length: int) -> "ProgramDecoder":
-    """Load a model for so many tokens, with progress on stderr."""
-    from rase_models.loading import load_decoder
-
-    show_logs()
-    stop = Event()
-    with Progress(stop) as progress, interruptible(stop):
-        return load_decoder(
-            weights,
-            device(settings),
-            settings.thread_counts(),
-            context_length=context_length,
-            progress=progress,
-        )
+        return ChosenModel(settings, manifest.weights_path, manifest)
 
 
 def device(settings: Settings) -> str:

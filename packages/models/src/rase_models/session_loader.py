@@ -1,8 +1,9 @@
 """From a manifest to a session: one pass over the weights that loads and verifies them."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 
 from rase_core.errors import (
@@ -74,7 +75,8 @@ class SessionLoader:
         check_match(tokenizer, file, vocab_size)
         template = _template(manifest, file, tokenizer)
         with self._explaining(manifest):
-            decoder = self._verified_decoder(manifest, file, device)
+            load = partial(self.decoder, file, device, manifest.context_length)
+            decoder = _verified(manifest, file, load)
         return Session(manifest, device, decoder, tokenizer, template, self._limits(decoder))
 
     def decoder(
@@ -92,6 +94,17 @@ class SessionLoader:
             on_bytes=on_bytes,
             progress=self.progress,
         )
+
+    def bare_decoder(self, manifest: ModelManifest, device: str, context_length: int) -> ProgramDecoder:
+        """Load the weights of a registered model alone, for so many tokens, and hash them in the same pass.
+
+        Raises as `load` does, and InvalidParameter for a context that is longer than the model's.
+        """
+        with self._explaining(manifest):
+            file = open_gguf(manifest.weights_path)
+            _check_parts(manifest, file)
+            load = partial(load_gguf, file, device, self.threads, context_length=context_length)
+            return _verified(manifest, file, lambda see: load(on_bytes=see, progress=self.progress))
 
     @contextmanager
     def _explaining(self, manifest: ModelManifest) -> Iterator[None]:
@@ -115,15 +128,25 @@ class SessionLoader:
         kept = min(_CONTEXTS_KEPT * decoder.context_length, capacity // _SHARE_KEPT)
         return replace(self.limits, cached_tokens=kept)
 
-    def _verified_decoder(self, manifest: ModelManifest, file: GgufFile, device: str) -> ProgramDecoder:
-        with ByteHashes(len(file.parts)) as hashes:
-            decoder = self.decoder(file, device, manifest.context_length, hashes.see)
-        try:
-            _check_digests(manifest, hashes.digests())
-        except IntegrityMismatch:
-            decoder.close()
-            raise
-        return decoder
+
+def registered_tokenizer(manifest: ModelManifest) -> Tokenizer:
+    """Return a registered model's tokenizer. Raises IntegrityMismatch, and what `load_tokenizer` raises."""
+    attached = _attached_tokenizer(manifest)
+    return load_tokenizer(manifest.weights_path) if attached is None else attached
+
+
+def _verified(
+    manifest: ModelManifest, file: GgufFile, load: Callable[[OnBytes], ProgramDecoder]
+) -> ProgramDecoder:
+    """Load the weights, which are shown to the hashes, and close the decoder if they are other ones."""
+    with ByteHashes(len(file.parts)) as hashes:
+        decoder = load(hashes.see)
+    try:
+        _check_digests(manifest, hashes.digests())
+    except IntegrityMismatch:
+        decoder.close()
+        raise
+    return decoder
 
 
 def _check_kind(manifest: ModelManifest) -> None:

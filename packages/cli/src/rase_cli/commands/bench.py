@@ -5,7 +5,7 @@ from dataclasses import asdict
 
 import click
 
-from rase_cli.direct import device, load, weights_and_tokenizer
+from rase_cli.direct import choose, device
 from rase_cli.measure import Workload, measure
 from rase_cli.output import emit_fields, emit_json, emit_table
 from rase_cli.run_times import COLUMNS, lines
@@ -48,15 +48,15 @@ def bench(
 ) -> None:
     """Measure a model's speed: forward passes only, no sampling.
 
-    MODEL is a registered id or the path of a GGUF file. Each round prefills the prompt, with the logits of
-    its last token, and decodes after it; one round warms up. With several sequences, decode_tok_s counts the
-    tokens of all of them.
+    MODEL is a registered id, whose files are verified, or the path of a GGUF file. Each round prefills the
+    prompt, with the logits of its last token, and decodes after it; one round warms up. With several
+    sequences, decode_tok_s counts the tokens of all of them.
     """
     if profile:
         os.environ["RASE_PROFILE"] = "1"
-    weights, _ = weights_and_tokenizer(settings, model)
+    chosen = choose(settings, model)
     work = Workload(prompt_tokens, gen_tokens, depth, repeat, sequences)
-    speeds = measure(lambda: load(settings, weights, work.context_length), work)
+    speeds = measure(lambda: chosen.load(work.context_length), work)
     record = asdict(speeds) | {"backend": device(settings)}
     counts = _counts() if profile else {}
     if as_json:
@@ -64,7 +64,7 @@ def bench(
     else:
         emit_fields(record)
         if profile:
-            emit_table(COLUMNS, list(lines(counts, weights)))
+            emit_table(COLUMNS, list(lines(counts, chosen.weights)))
 
 
 def _counts() -> dict[str, int]:

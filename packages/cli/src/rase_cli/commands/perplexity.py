@@ -5,7 +5,7 @@ from pathlib import Path
 
 import click
 
-from rase_cli.direct import load, weights_and_tokenizer
+from rase_cli.direct import choose
 from rase_cli.output import emit_fields, emit_json, note
 from rase_cli.prompts import read_prompt
 from rase_cli.settings import DEVICE, STORE, THREADS, Settings, pass_settings, shared_options
@@ -32,12 +32,11 @@ def perplexity(settings: Settings, model: str, file: Path, window: int, as_json:
     and the second half of each one counts, as in llama.cpp's tool of this name.
     """
     from rase_models.perplexity import perplexity_by_window
-    from rase_models.tokenizers import load_tokenizer
 
-    weights, tokenizer_file = weights_and_tokenizer(settings, model)
-    tokenizer = load_tokenizer(tokenizer_file)
+    chosen = choose(settings, model)
+    tokenizer = chosen.tokenizer()
     tokens = tokenizer.encode(read_prompt(None, file) or "", parse_special=False)
-    decoder = load(settings, weights, window)
+    decoder = chosen.load(window)
     bos = tokenizer.bos_token_id if tokenizer.add_bos else None
     for done, windows, result in perplexity_by_window(decoder, tokens, bos, window):
         if is_terminal(sys.stderr):
