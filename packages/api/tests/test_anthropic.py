@@ -203,3 +203,10 @@ def test_the_official_client_works_unchanged(client: httpx.Client) -> None:
             user.messages.create(**BODY | {"model": "nope"})
         with pytest.raises(anthropic.BadRequestError, match="temperature"):
             user.messages.create(**BODY, extra_body={"temperature": -1})
+
+
+def test_a_message_without_blocks_is_an_empty_turn(client: httpx.Client) -> None:
+    for path in ("/v1/messages", "/v1/messages/count_tokens"):
+        body = {"model": "demo", "messages": [{"role": "user", "content": []}]}
+        limit = {"max_tokens": 1} if path == "/v1/messages" else {}
+        assert client.post(path, json=body | limit).status_code == 200

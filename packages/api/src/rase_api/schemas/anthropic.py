@@ -147,7 +147,8 @@ class Prompted(Body):
         for role, messages in groupby(self.messages, lambda message: message.role):
             blocks = [block for message in messages for block in message.content]
             yield from (_result(block) for block in blocks if block.type == "tool_result")
-            if role == "assistant" or any(block.type == "text" for block in blocks):
+            is_results = bool(blocks) and all(block.type == "tool_result" for block in blocks)
+            if role == "assistant" or not is_results:
                 yield _turn(role, blocks)
 
 
