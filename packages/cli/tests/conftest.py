@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
-from rase_cli.main import program
+from rase_cli.program import program
 from rase_models.backends.cpu.kernel_cache import cache_directory
 from rase_models.engine import Engine
 

@@ -4,7 +4,7 @@ import click
 import pytest
 from click.testing import CliRunner
 from rase_cli.failures import EXIT_CODES, exit_code
-from rase_cli.main import Program
+from rase_cli.program import Program
 from rase_cli.settings import shared_options
 from rase_core import errors
 

@@ -2,14 +2,18 @@
 
 import json
 import os
+import shlex
 import subprocess
 import sys
 import time
+from pathlib import Path
 
 import click
 import pytest
 from click.testing import CliRunner
-from rase_cli.main import COMMANDS, program
+from rase_cli.program import COMMANDS, program
+
+PROGRAM = shlex.join([sys.executable, "-m", "rase_cli"])
 
 HEAVY = (
     "numba",
@@ -27,7 +31,7 @@ EVERY_HELP = """
 import json, sys
 from click.testing import CliRunner
 import click
-from rase_cli.main import program
+from rase_cli.program import program
 
 def paths(command, path=()):
     yield path
@@ -85,3 +89,55 @@ def test_python_can_run_the_package() -> None:
     done = subprocess.run([sys.executable, "-m", "rase_cli", "--version"], capture_output=True, check=True)
     assert done.stdout.startswith(b"rase ")
     assert time.monotonic() - started < 30
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs a full device")
+@pytest.mark.parametrize("arguments", ["--help", "--version", "model list --json"])
+@pytest.mark.parametrize("unbuffered", ["", "1"])
+def test_a_full_disk_behind_standard_output_is_named(
+    home: dict[str, str], arguments: str, unbuffered: str
+) -> None:
+    done = shell(f"{PROGRAM} {arguments} > /dev/full", home | {"PYTHONUNBUFFERED": unbuffered})
+    assert (done.returncode, done.stdout) == (1, "")
+    assert done.stderr == "Error: standard output cannot be written: No space left on device\n"
+
+
+@pytest.mark.skipif(os.name != "posix", reason="needs a shell")
+@pytest.mark.parametrize("closed", ["<&-", ">&-", "2>&-", "<&- >&- 2>&-"])
+@pytest.mark.parametrize("arguments", ["--help", "model list --json", "chat nobody hello"])
+def test_a_closed_standard_stream_is_none_to_fail_on(
+    home: dict[str, str], arguments: str, closed: str
+) -> None:
+    done = shell(f"{PROGRAM} {arguments} {closed}", home)
+    assert done.returncode == (3 if "nobody" in arguments else 0)
+    assert "Traceback" not in done.stderr
+
+
+@pytest.mark.skipif(os.name != "posix", reason="Windows has no such signals")
+@pytest.mark.parametrize("name", ["click", "rase_cli.program"])
+def test_an_interrupt_while_the_program_is_imported_ends_it_quietly(name: str) -> None:
+    code = f"""
+import builtins, os, signal
+original = builtins.__import__
+def interrupting(module, *rest):
+    if module == {name!r}:
+        os.kill(os.getpid(), signal.SIGINT)
+    return original(module, *rest)
+builtins.__import__ = interrupting
+from rase_cli.main import main
+main()
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout, done.stderr) == (130, "", "Error: interrupted\n")
+
+
+def shell(command: str, environment: dict[str, str]) -> "subprocess.CompletedProcess[str]":
+    return subprocess.run(
+        command,
+        shell=True,
+        capture_output=True,
+        text=True,
+        env=environment,
+        stdin=subprocess.DEVNULL,
+        check=False,
+    )

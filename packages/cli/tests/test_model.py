@@ -180,7 +180,7 @@ def test_a_full_disk_behind_standard_output_is_an_error(rase: Run, smol: str, ho
             encoding="utf-8",
             check=False,
         )
-    assert fail(done, 1) == "Error: [Errno 28] No space left on device\n"
+    assert fail(done, 1) == "Error: standard output cannot be written: No space left on device\n"
 
 
 def test_a_terminal_without_unicode_gets_question_marks(

@@ -20,6 +20,7 @@ from rase_core.errors import (
 )
 
 from rase_cli.output import note
+from rase_cli.system_errors import describe
 from rase_cli.terminal import flush_stdout
 
 ERROR, USAGE, NOT_FOUND, DAMAGED, UNAVAILABLE, HUB, INTERNAL = 1, 2, 3, 4, 5, 6, 70
@@ -85,7 +86,7 @@ def _describe(error: BaseException) -> tuple[str, str | None]:
     if isinstance(error, KeyboardInterrupt):
         return "interrupted", None
     if isinstance(error, OSError):
-        return str(error), None
+        return describe(error), None
     if isinstance(error, MemoryError):
         return "not enough memory", "close other programs, or use a smaller model or context"
     return (

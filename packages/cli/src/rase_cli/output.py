@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 
 import click
 
+from rase_cli.system_errors import writing_output
 from rase_cli.terminal import is_coloured, is_terminal, one_line, visible
 
 Row = Sequence[object]
@@ -13,8 +14,9 @@ Row = Sequence[object]
 
 def answer(text: str) -> None:
     """Write a piece of a model's answer to stdout at once: raw in a pipe, harmless on a terminal."""
-    sys.stdout.write(visible(text) if is_terminal(sys.stdout) else text)
-    sys.stdout.flush()
+    with writing_output():
+        sys.stdout.write(visible(text) if is_terminal(sys.stdout) else text)
+        sys.stdout.flush()
 
 
 def note(text: str, colour: str | None = "bright_black") -> None:
@@ -31,16 +33,19 @@ def warn(text: str) -> None:
 
 def emit_json(value: object, *, indent: int | None = 2) -> None:
     """Write a value to stdout as JSON."""
-    sys.stdout.write(json.dumps(value, indent=indent, ensure_ascii=False, default=str) + "\n")
+    text = json.dumps(value, indent=indent, ensure_ascii=False, default=str)
+    with writing_output():
+        sys.stdout.write(text + "\n")
 
 
 def emit_table(columns: Sequence[str], rows: Sequence[Row]) -> None:
     """Write rows to stdout: a table with a header on a terminal, else one tab-separated line for each."""
     cells = [[one_line(_text(value)) for value in row] for row in rows]
-    if is_terminal(sys.stdout):
-        _print_table(columns, cells)
-    else:
-        sys.stdout.writelines("\t".join(row) + "\n" for row in cells)
+    with writing_output():
+        if is_terminal(sys.stdout):
+            _print_table(columns, cells)
+        else:
+            sys.stdout.writelines("\t".join(row) + "\n" for row in cells)
 
 
 def emit_fields(fields: Mapping[str, object]) -> None:

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import click
 
+from rase_cli.system_errors import reason_of
 from rase_cli.terminal import is_terminal
 
 
@@ -32,7 +33,7 @@ def _read_file(file: Path) -> bytes:
     try:
         return file.read_bytes()
     except OSError as error:
-        raise click.FileError(str(file), error.strerror or "cannot be read") from error
+        raise click.FileError(str(file), reason_of(error)) from error
 
 
 def _checked(text: str) -> str:

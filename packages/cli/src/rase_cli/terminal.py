@@ -55,6 +55,13 @@ def tolerate_narrow_encodings() -> None:
             stream.reconfigure(errors="replace")
 
 
+def replace_closed_streams() -> None:
+    """Give the process nothing to read, and nowhere to write, where its caller closed a standard stream."""
+    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
+        if getattr(sys, name) is None:
+            setattr(sys, name, open(os.devnull, mode, encoding="utf-8"))  # noqa: SIM115, PTH123
+
+
 def flush_stdout() -> None:
     """Write what is buffered for stdout, or give it up when its reader has gone away or its disk is full."""
     try:
