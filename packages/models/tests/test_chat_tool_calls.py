@@ -231,6 +231,13 @@ def test_values_written_as_text_have_the_types_of_the_schema() -> None:
     assert calls_of(read("qwen-coder", [lines])) == [("get_weather", {"city": 'a\n<b> "c"\n\nd', "days": 2})]
 
 
+def test_a_thought_in_a_continued_message_goes_on() -> None:
+    dialect = chat_dialect("{{ messages }}")
+    for continued, thought in (("<think>so", "hm"), ("<think>so</think>a", ""), ("a", "")):
+        reply = dialect.reading(f"x{continued}", ChatOptions(), continued).read("hm")
+        assert (reply.reasoning, reply.content) == (thought, "" if thought else "hm")
+
+
 def test_options_that_make_no_sense_are_refused() -> None:
     for choice, tools in (("required", ()), ("nothing", (WEATHER,)), ("auto", (WEATHER, WEATHER))):
         with pytest.raises(InvalidParameter):

@@ -35,9 +35,10 @@ class ChatDialect:
         """All that may be a token of its own, and must be seen to be understood."""
         return (self.tags.begin, self.tags.end, *(self.calls.markers if self.calls is not None else ()))
 
-    def is_thinking(self, prompt: str) -> bool:
-        """Whether a prompt ends where a thought is expected."""
-        return self.calls is HARMONY or self.tags.is_open_in(prompt[-_TAIL:])
+    def is_thinking(self, prompt: str, continued: str = "") -> bool:
+        """Whether a prompt ends where a thought is expected, or in one of the message that is `continued`."""
+        is_begun = continued.rfind(self.tags.begin) > continued.rfind(self.tags.end)
+        return self.calls is HARMONY or is_begun or self.tags.is_open_in(prompt[-_TAIL:])
 
     def format_of(self, options: ChatOptions) -> CallFormat | None:
         """Return how tools are called; None without tools.
@@ -52,13 +53,16 @@ class ChatDialect:
             )
         return self.calls if options.active_tools else None
 
-    def reading(self, prompt: str, options: ChatOptions) -> Reading:
-        """Return what reads the answers to a prompt. Raises InvalidParameter as `format_of` does."""
+    def reading(self, prompt: str, options: ChatOptions, continued: str = "") -> Reading:
+        """Return what reads the answers to a prompt, the end of which is the message that is `continued`.
+
+        Raises InvalidParameter as `format_of` does.
+        """
         form = self.format_of(options)
         if self.calls is HARMONY:
             _, _, message = prompt.rpartition("<|start|>")
             return Reading(lambda answer: HarmonyReader(_new_id, is_said="<|message|>" in message))
-        is_thinking = self.is_thinking(prompt)
+        is_thinking = self.is_thinking(prompt, continued)
 
         def reader(answer: str) -> PartReader:
             is_open = is_thinking or begins_untold(self.tags, answer)
