@@ -96,7 +96,13 @@ class Conversation:
 
     def reading(self, session: Session) -> Reading:
         """Return what reads the answers, which are to be `is_read`; raises as `request` does."""
-        return chat_dialect(session.template.source).reading(self.prompt(session.template), self.options)
+        dialect, prompt = chat_dialect(session.template.source), self.prompt(session.template)
+        return dialect.reading(prompt, self.options, self._continued)
+
+    @property
+    def _continued(self) -> str:
+        """The text that is gone on with."""
+        return str(self.messages[-1].get("content", "")) if self.continue_final_message else ""
 
 
 Question = Completion | Conversation
