@@ -376,6 +376,23 @@ def test_verify_tells_what_is_expected_and_found(registry: ModelRegistry, weight
         registry.verify("a")
 
 
+@pytest.mark.parametrize("missing", ["tokenizer.json", "chat.jinja"])
+def test_verify_misses_every_file_of_a_model(
+    registry: ModelRegistry, weights: Path, tmp_path: Path, missing: str
+) -> None:
+    for name in ("tokenizer.json", "chat.jinja"):
+        (tmp_path / name).write_text("{}")
+    registry.import_local(
+        weights,
+        "a",
+        Registration(tokenizer=tmp_path / "tokenizer.json", template_file=tmp_path / "chat.jinja"),
+    )
+    registry.verify("a")
+    (tmp_path / missing).unlink()
+    with pytest.raises(ModelFileNotFound, match=missing):
+        registry.verify("a")
+
+
 def test_removing_leaves_the_weights(registry: ModelRegistry, weights: Path) -> None:
     registry.import_local(weights, "a")
     registry.remove("a")

@@ -227,3 +227,27 @@ def test_a_vocabulary_of_262144_tokens_is_read_soon(write: Write) -> None:
         assert len(open_gguf(path).strings("tokenizer.ggml.tokens")) == count
         seconds.append(time.thread_time() - start)
     assert min(seconds) < 0.3
+
+
+def test_a_file_of_nothing_but_empty_things_needs_little_memory(write: Write) -> None:
+    empty = array(8, 6_000_000, bytes(48_000_000))
+    files = {
+        "6000000 strings, but a header may have": header(entry("a", 9, empty), entries=1),
+        "metadata entries: 1000000, at most": header(bytes(20_000_000), entries=1_000_000),
+        "tensors: 1000000, at most": header(bytes(40_000_000), tensors=1_000_000),
+    }
+    for what, data in files.items():
+        path = write(data)
+        tracemalloc.start()
+        try:
+            with pytest.raises(InvalidGguf, match=what):
+                open_gguf(path)
+            assert tracemalloc.get_traced_memory()[1] < 16 << 20
+        finally:
+            tracemalloc.stop()
+
+
+def test_the_strings_of_all_arrays_count_together(write: Write) -> None:
+    half = array(8, (1 << 21) + 1, bytes(8 * ((1 << 21) + 1)))
+    with pytest.raises(InvalidGguf, match="metadata 'b': 2097153 strings, but a header may have 4194304"):
+        open_gguf(write(header(entry("a", 9, half), entry("b", 9, half), entries=2)))

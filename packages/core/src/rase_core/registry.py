@@ -111,12 +111,16 @@ class ModelRegistry:
     def verify(self, model_id: str, progress: Progress | None = None) -> ModelManifest:
         """Hash a model's files, and return its manifest when it has the same hashes.
 
+        Files without one, such as a template, must be there and can be read.
+
         Raises ModelNotFound, InvalidManifest, ModelFileNotFound, IntegrityMismatch.
         """
         manifest = self.get(model_id)
         expected = [(file.path, file.sha256) for file in manifest.weights]
-        if manifest.tokenizer is not None and manifest.tokenizer_sha256 is not None:
-            expected.append((manifest.tokenizer, manifest.tokenizer_sha256))
+        others = [(manifest.tokenizer, manifest.tokenizer_sha256), (manifest.template_file, None)]
+        for path in (path for path, _ in others if path is not None):
+            regular_file(path)
+        expected += [(path, sha256) for path, sha256 in others if path and sha256]
         for path, sha256 in expected:
             actual, _ = hash_file(regular_file(path), progress)
             if actual != sha256:

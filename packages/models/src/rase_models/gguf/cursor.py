@@ -9,6 +9,12 @@ from rase_core.errors import InvalidGguf
 HEADER_LIMIT = 1 << 28
 """The most bytes of a header; real ones stay below 64 MiB, and a damaged length must not fill the memory."""
 
+MOST_STRINGS = 1 << 22
+"""The most strings in all arrays of a header; the largest vocabularies and their merges are a million.
+
+Each costs far more memory than the 8 bytes that the shortest takes in the file.
+"""
+
 _CHUNK = 1 << 22
 _LENGTH = struct.Struct("<Q")
 
@@ -24,6 +30,7 @@ class Cursor:
         self._buffer = b""
         self._start = 0  # the offset in the file of the buffer's first byte
         self._at = 0
+        self._strings_left = MOST_STRINGS
 
     @property
     def offset(self) -> int:
@@ -80,6 +87,9 @@ class Cursor:
     def strings(self, count: int, what: str) -> list[str]:
         """Read `count` strings."""
         self.check_count(count, 8, what)
+        if count > self._strings_left:
+            raise self.error(f"{what}: {count} strings, but a header may have {MOST_STRINGS} in all")
+        self._strings_left -= count
         values: list[str] = []
         while len(values) < count:
             self._at = _scan_strings(self._buffer, self._at, count, values)

@@ -17,6 +17,8 @@ from rase_models.gguf.types import TYPE_LAYOUTS, GgmlType, ValueType
 VERSIONS = (2, 3)
 MAX_DIMENSIONS = 4
 MAX_KEY = 65535
+MAX_ENTRIES = 1 << 16
+MAX_TENSORS = 1 << 18
 MAX_TENSOR_NAME = 256
 DEFAULT_ALIGNMENT = 32
 
@@ -60,15 +62,22 @@ def read_header(path: Path, file: BinaryIO, size: int, part: int = 0) -> Header:
     version = _read_version(path, cursor)
     tensor_count = cursor.length("the tensor count")
     entry_count = cursor.length("the metadata count")
-    cursor.check_count(entry_count, _SMALLEST_ENTRY, "metadata entries")
+    _check_count(cursor, entry_count, _SMALLEST_ENTRY, MAX_ENTRIES, "metadata entries")
     metadata = _read_metadata(cursor, entry_count)
-    cursor.check_count(tensor_count, _SMALLEST_TENSOR, "tensors")
+    _check_count(cursor, tensor_count, _SMALLEST_TENSOR, MAX_TENSORS, "tensors")
     alignment = _alignment(path, metadata)
     tensors = [_read_tensor(cursor, part) for _ in range(tensor_count)]
     start = -(-cursor.offset // alignment) * alignment
     placed = tuple(_place(path, tensor, start, alignment, size) for tensor in tensors)
     _check_apart(path, placed)
     return Header(version, alignment, size, metadata, placed)
+
+
+def _check_count(cursor: Cursor, count: int, smallest: int, most: int, what: str) -> None:
+    """Refuse more things than the file has room for, or than any model has: each costs much memory."""
+    cursor.check_count(count, smallest, what)
+    if count > most:
+        raise cursor.error(f"{what}: {count}, at most {most} are allowed")
 
 
 def _read_version(path: Path, cursor: Cursor) -> int:
