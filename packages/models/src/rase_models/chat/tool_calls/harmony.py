@@ -7,7 +7,7 @@ from rase_models.chat.held_text import HeldText
 from rase_models.chat.parts import Content, Part, Reasoning, ToolCall
 from rase_models.chat.tool_calls.call_format import Call, CallFormat, MalformedCall
 from rase_models.chat.tool_calls.grammar import Json, Lark, Symbol, Text, Until
-from rase_models.chat.tool_calls.json_calls import json_object
+from rase_models.chat.tool_calls.json_calls import dumped, json_object
 from rase_models.chat.tool_calls.tool import Tool, Tools
 
 _START, _CHANNEL, _CONSTRAIN, _MESSAGE = "<|start|>", "<|channel|>", "<|constrain|>", "<|message|>"
@@ -92,11 +92,11 @@ class HarmonyReader:
         if not was_call:
             return []
         try:
-            json_object(self._body)
+            arguments = dumped(json_object(self._body))
         except MalformedCall:
             return [Content(self._body)] if self._body else []
         self._calls += 1
-        return [ToolCall(self._calls - 1, self._new_id(), self._recipient, self._body.strip() or "{}")]
+        return [ToolCall(self._calls - 1, self._new_id(), self._recipient, arguments)]
 
 
 def _is_plain(header: str) -> bool:

@@ -43,6 +43,16 @@ def json_object(text: str) -> Mapping[str, object]:
     return value
 
 
+def dumped(arguments: Mapping[str, object]) -> str:
+    """Return arguments as JSON; raises MalformedCall for numbers and characters that JSON does not have."""
+    try:
+        text = json.dumps(arguments, ensure_ascii=False, allow_nan=False)
+        text.encode()
+    except (ValueError, RecursionError) as error:
+        raise MalformedCall(str(error)) from error
+    return text
+
+
 def _objects(text: str) -> Iterator[object]:
     at = _skip(text, 0)
     while at < len(text):

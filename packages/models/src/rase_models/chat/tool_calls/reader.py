@@ -1,11 +1,11 @@
 """Finding the calls of tools in what an answer says."""
 
-import json
 from collections.abc import Callable
 
 from rase_models.chat.held_text import HeldText
 from rase_models.chat.parts import Content, Part, ToolCall
 from rase_models.chat.tool_calls.call_format import CallFormat, MalformedCall
+from rase_models.chat.tool_calls.json_calls import dumped
 from rase_models.chat.tool_calls.tool import Tools
 
 
@@ -83,8 +83,8 @@ class CallReader:
     def _parsed(self, body: str) -> list[Part]:
         parts: list[Part] = []
         for call in self._form.parse(body, self._tools):
-            arguments = json.dumps(call.arguments, ensure_ascii=False)
-            parts.append(ToolCall(self._calls + len(parts), self._new_id(), call.name, arguments))
+            number = self._calls + len(parts)
+            parts.append(ToolCall(number, self._new_id(), call.name, dumped(call.arguments)))
         self._calls += len(parts)
         return parts
 
@@ -118,13 +118,12 @@ class WholeCallReader:
         if self._is_said or not body:
             return self._said()
         try:
-            calls = self._form.parse(body, self._tools)
+            calls = [(call.name, dumped(call.arguments)) for call in self._form.parse(body, self._tools)]
         except MalformedCall:
             return self._said()
-        if any(call.name not in self._tools for call in calls):
+        if any(name not in self._tools for name, _ in calls):
             return self._said()
-        dumped = [(call.name, json.dumps(call.arguments, ensure_ascii=False)) for call in calls]
-        return [ToolCall(i, self._new_id(), name, arguments) for i, (name, arguments) in enumerate(dumped)]
+        return [ToolCall(i, self._new_id(), name, arguments) for i, (name, arguments) in enumerate(calls)]
 
     def _said(self) -> list[Part]:
         text = "".join(self._pieces)
