@@ -151,9 +151,10 @@ def _message(error: BaseException, names: Names) -> str:
     match error:
         case ContextOverflow():
             # Clients recognise this error by OpenAI's wording.
+            count = f"at least {error.tokens}" if error.is_least else f"{error.tokens}"
             return (
                 f"This model's maximum context length is {error.limit} tokens. However, your "
-                f"{names.get('prompt', 'prompt')} resulted in {error.tokens} tokens. "
+                f"{names.get('prompt', 'prompt')} resulted in {count} tokens. "
                 f"Please reduce the length of the {names.get('prompt', 'prompt')}."
             )
         case InvalidParameter():

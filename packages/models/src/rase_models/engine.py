@@ -336,8 +336,10 @@ class Engine(ModelStore):
         """
         file = open_gguf(weights)
         words = tokenizer_from_gguf(file) if tokenizer is None else load_tokenizer(tokenizer)
-        check_match(words, file, build_program(file).vocab_size)
-        request = Completion(prompt, Terms(config=config)).request_with(words, GenerationConfig())
+        program = build_program(file)
+        check_match(words, file, program.vocab_size)
+        question = Completion(prompt, Terms(config=config))
+        request = question.request_with(words, GenerationConfig(), program.context_length)
         detokenizer = words.detokenizer(continues=True)
         with closing(self._loader.decoder(file, self.device)) as decoder:
             return generate(decoder, request.prompt, request.config, detokenizer=detokenizer)

@@ -3,7 +3,9 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
+from types import NoneType
 
+from rase_core.errors import ContextOverflow, InvalidParameter
 from rase_core.sampling import GenerationConfig
 from rase_core.scheduler import GenerationRequest
 
@@ -15,6 +17,7 @@ from rase_models.chat_rules import ChatRules, held_to
 from rase_models.constraints import ResponseFormat
 from rase_models.session import Session
 from rase_models.tokenizers import Tokenizer
+from rase_models.tokenizers.tokenizer import LONG
 
 Prompt = str | Sequence[int]
 Messages = Sequence[Mapping[str, object]]
@@ -37,6 +40,23 @@ class Terms:
     timeout: float | None = None
     response_format: ResponseFormat | None = None
 
+    def __post_init__(self) -> None:
+        """Raise InvalidParameter for a value of another type."""
+        for name, (kinds, expected) in _KINDS.items():
+            value = getattr(self, name)
+            if not isinstance(value, kinds) or isinstance(value, bool):
+                raise InvalidParameter(name, value, expected)
+
+
+_KINDS: Mapping[str, tuple[tuple[type, ...], str]] = {
+    "config": ((GenerationConfig, NoneType), "a GenerationConfig or None"),
+    "choice": ((int,), "a whole number"),
+    "n": ((int,), "a whole number"),
+    "timeout": ((int, float, NoneType), "a number of seconds or None"),
+    "response_format": ((ResponseFormat, NoneType), "a ResponseFormat or None"),
+}
+"""Of the fields of Terms."""
+
 
 @dataclass(frozen=True, slots=True)
 class Completion:
@@ -46,14 +66,24 @@ class Completion:
     terms: Terms = Terms()
 
     def request(self, session: Session) -> GenerationRequest:
-        """Return the request to a model. Raises UnenforceableFormat."""
-        request = self.request_with(session.tokenizer, session.manifest.default_config())
+        """Return the request to a model.
+
+        Raises InvalidParameter for what is no prompt, UnencodableText, UnenforceableFormat, and
+        ContextOverflow for a text that is much too long, which is not even tokenised.
+        """
+        limit, defaults = session.decoder.context_length, session.manifest.default_config()
+        request = self.request_with(session.tokenizer, defaults, limit)
         return held_to(request, self.terms.response_format, session)
 
-    def request_with(self, tokenizer: Tokenizer, defaults: GenerationConfig) -> GenerationRequest:
-        """Return the request to a model of this tokenizer, without a format."""
-        tokens = tokenizer.encode(self.prompt) if isinstance(self.prompt, str) else self.prompt
-        return _request(tokens, tokenizer, self.terms, defaults, continues=True)
+    def request_with(
+        self, tokenizer: Tokenizer, defaults: GenerationConfig, context_length: int
+    ) -> GenerationRequest:
+        """Return the request to a model of this tokenizer, without a format; raises as `request` does."""
+        prompt = _checked(self.prompt)
+        if isinstance(prompt, str):
+            refuse_long(prompt, tokenizer, context_length)
+            prompt = tokenizer.encode(prompt)
+        return _request(prompt, tokenizer, self.terms, defaults, continues=True)
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,9 +104,10 @@ class Conversation:
         """Return the request to a model.
 
         Raises TemplateError for want of a template, InvalidConversation, InvalidParameter for tools that the
-        template teaches no calls of, UnenforceableFormat.
+        template teaches no calls of, UnencodableText, UnenforceableFormat, and ContextOverflow early.
         """
         prompt, tokenizer = self.prompt(session.template), session.tokenizer
+        refuse_long(prompt, tokenizer, session.decoder.context_length)
         defaults, continues = session.manifest.default_config(), self.continue_final_message
         request = _request(
             tokenizer.encode_prompt(prompt), tokenizer, self.terms, defaults, continues=continues
@@ -106,6 +137,22 @@ class Conversation:
 
 
 Question = Completion | Conversation
+
+
+def refuse_long(text: str, tokenizer: Tokenizer, context_length: int) -> None:
+    """Raise ContextOverflow for a text that cannot fit, where that can be told without tokenising it."""
+    if len(text) > max(LONG, context_length):
+        tokens = tokenizer.least_tokens(text)
+        if tokens > context_length:
+            raise ContextOverflow(tokens, context_length, is_least=True)
+
+
+def _checked(prompt: Prompt) -> Prompt:
+    """Return a prompt, or raise InvalidParameter for what is neither text nor a list of numbers."""
+    is_list = hasattr(prompt, "__len__") and hasattr(prompt, "__getitem__")
+    if not is_list or isinstance(prompt, bytes | bytearray | memoryview | Mapping):
+        raise InvalidParameter("prompt", prompt, "a string or a list of token ids")
+    return prompt
 
 
 def _request(

@@ -1,5 +1,6 @@
 """What values a parameter may have: one class per kind of value, each with its check."""
 
+import re
 from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass
 from typing import Protocol
@@ -8,6 +9,8 @@ from rase_core.errors import InvalidGenerationConfig
 
 _MAX_TOKEN = 2**31 - 1
 _MAX_WORD = 4096
+_LONE_SURROGATE = re.compile("[\ud800-\udfff]")
+"""No text that a model writes has any."""
 
 
 class Range(Protocol):
@@ -108,9 +111,11 @@ class Words:
     def check(self, name: str, value: object) -> tuple[str, ...]:
         """Return the strings of a list or tuple."""
         if not isinstance(value, list | tuple) or not all(_is_word(word) for word in value):
-            raise InvalidGenerationConfig(name, value, f"a list of strings of 1 to {_MAX_WORD} characters")
+            raise InvalidGenerationConfig(
+                name, value, f"a list of strings of 1 to {_MAX_WORD} characters, without lone surrogates"
+            )
         return tuple(value)
 
 
 def _is_word(value: object) -> bool:
-    return isinstance(value, str) and 0 < len(value) <= _MAX_WORD
+    return isinstance(value, str) and 0 < len(value) <= _MAX_WORD and not _LONE_SURROGATE.search(value)

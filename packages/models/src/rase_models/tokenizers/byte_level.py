@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from rase_core.errors import TokenizerError, UnencodableText
 
+from rase_models.tokenizers.library import library_ids
 from rase_models.tokenizers.pieces import is_text
 from rase_models.tokenizers.pre_tokenizers import PreTokenizer
 from rase_models.tokenizers.vocabulary import Vocabulary
@@ -39,8 +40,7 @@ class ByteLevelBpe:
         """
         if self._missing and (lost := self._missing.search(text.encode())):
             raise UnencodableText(f"the byte 0x{lost[0].hex()}")
-        ids: list[int] = self._library.encode(text, add_special_tokens=False).ids
-        return ids
+        return library_ids(self._library, text, add_special_tokens=False)
 
 
 def byte_level_bytes(token: str) -> bytes:

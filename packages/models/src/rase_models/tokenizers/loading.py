@@ -12,9 +12,10 @@ from rase_models.gguf import GgufFile, open_gguf
 from rase_models.tokenizers.byte_level import MERGES_KEY, ByteLevelBpe, byte_level_bytes
 from rase_models.tokenizers.gguf_encoder import MARKER_KINDS, GgufEncoder
 from rase_models.tokenizers.kinds import TokenKind
+from rase_models.tokenizers.least_tokens import Losses
 from rase_models.tokenizers.pieces import VocabularyPieces, sentencepiece_bytes
 from rase_models.tokenizers.pre_tokenizers import pre_tokenizer
-from rase_models.tokenizers.sentencepiece import SentencePieceBpe
+from rase_models.tokenizers.sentencepiece import SPACE, SentencePieceBpe
 from rase_models.tokenizers.tokenizer import SpecialRules, Tokenizer
 from rase_models.tokenizers.vocabulary import Vocabulary, read_vocabulary
 
@@ -60,7 +61,8 @@ def _byte_level(file: GgufFile) -> Tokenizer:
     vocabulary = read_vocabulary(file, adds_bos=pre.adds_bos)
     model = ByteLevelBpe(vocabulary, file.strings(MERGES_KEY), pre)
     pieces = VocabularyPieces(vocabulary, byte_level_bytes)
-    return Tokenizer(GgufEncoder(vocabulary, model), pieces, _rules(vocabulary, adds_space=False))
+    rules = _rules(vocabulary, adds_space=False)
+    return Tokenizer(GgufEncoder(vocabulary, model), pieces, rules, Losses())
 
 
 def _sentencepiece(file: GgufFile) -> Tokenizer:
@@ -74,7 +76,8 @@ def _sentencepiece(file: GgufFile) -> Tokenizer:
     adds_space = file.boolean("tokenizer.ggml.add_space_prefix", True)
     model = SentencePieceBpe(vocabulary, scores, adds_space=adds_space)
     pieces = VocabularyPieces(vocabulary, sentencepiece_bytes)
-    return Tokenizer(GgufEncoder(vocabulary, model), pieces, _rules(vocabulary, adds_space=adds_space))
+    rules = _rules(vocabulary, adds_space=adds_space)
+    return Tokenizer(GgufEncoder(vocabulary, model), pieces, rules, Losses(space=SPACE))
 
 
 MODELS: Mapping[str, Callable[[GgufFile], Tokenizer]] = {"gpt2": _byte_level, "llama": _sentencepiece}

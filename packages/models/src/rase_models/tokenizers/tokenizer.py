@@ -1,9 +1,19 @@
 """The tokenizer that the rest of rase sees, whatever it was built from."""
 
 import re
+import threading
 from collections.abc import Iterable
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Protocol
+
+from rase_core.errors import InvalidParameter, UnencodableText
+
+from rase_models.tokenizers.least_tokens import LeastTokens, Losses
+
+LONG = 1 << 16
+"""Characters of a text that is worth some care: so many are tokenised in milliseconds."""
 
 _SURROGATE = re.compile("[\ud800-\udfff]")
 
@@ -84,21 +94,30 @@ class TokenStream:
 class Tokenizer:
     """Text to token ids and back. It holds no state between calls and may be used from many threads."""
 
-    def __init__(self, encoder: Encoder, pieces: Pieces, rules: SpecialRules) -> None:
+    def __init__(
+        self, encoder: Encoder, pieces: Pieces, rules: SpecialRules, losses: Losses | None = None
+    ) -> None:
+        """`losses` is None where a text may be much longer than what its tokens stand for."""
         self._encoder = encoder
         self._pieces = pieces
         self._rules = rules
+        self._losses = losses
+        self._turn = threading.Lock()
 
     def encode(self, text: str, add_special_tokens: bool = True, parse_special: bool = True) -> list[int]:
         """Return the ids of a text.
 
         `add_special_tokens` adds BOS and EOS where the model wants them, BOS only to a text that does not
         begin with it; `parse_special` makes the spelling of a control token that token, otherwise it is text
-        like any other. A lone surrogate, which UTF-8 cannot hold, counts as U+FFFD. Raises UnencodableText
-        when no token stands for a part of the text, unless the vocabulary has an unknown token for it.
+        like any other. Raises InvalidParameter for what is no text, and UnencodableText for a lone surrogate,
+        which UTF-8 cannot hold, and when no token stands for a part of the text, unless the vocabulary has an
+        unknown token for it. Long texts wait for each other, since the memory that they take is large.
         """
-        clean = text if text.isascii() else _SURROGATE.sub("\ufffd", text)
-        ids = self._encoder.encode(clean, add_special_tokens=add_special_tokens, parse_special=parse_special)
+        _check_text(text)
+        with self._turn_of(text):
+            ids = self._encoder.encode(
+                text, add_special_tokens=add_special_tokens, parse_special=parse_special
+            )
         return self._with_one_bos(ids) if add_special_tokens and self.add_bos else ids
 
     def encode_prompt(self, text: str) -> list[int]:
@@ -109,6 +128,14 @@ class Tokenizer:
         ids = self.encode(text, add_special_tokens=False)
         bos = self._rules.bos
         return self._with_one_bos([bos, *ids] if bos is not None and self.add_bos else ids)
+
+    def least_tokens(self, text: str) -> int:
+        """Return a number of tokens that a text has at least, which takes much less time than to tokenise it.
+
+        It is 0 where nothing is known. Raises what `encode` raises for any vocabulary.
+        """
+        _check_text(text)
+        return 0 if self._least is None else self._least.of(text)
 
     def decode(self, ids: Iterable[int], skip_special_tokens: bool = True) -> str:
         """Return the text of ids, with U+FFFD for bytes that are not UTF-8; an unknown id has no text."""
@@ -124,6 +151,15 @@ class Tokenizer:
         return TokenStream(
             self._pieces, self._rules, skip_special_tokens=skip_special_tokens, strip=not continues
         )
+
+    def _turn_of(self, text: str) -> AbstractContextManager[object]:
+        return nullcontext() if len(text) <= LONG else self._turn
+
+    @cached_property
+    def _least(self) -> LeastTokens | None:
+        if self._losses is None:
+            return None
+        return LeastTokens(self.vocab_size, self._pieces.bytes_of, self._losses)
 
     def _with_one_bos(self, ids: list[int]) -> list[int]:
         """Return ids that begin with BOS at most once."""
@@ -163,3 +199,11 @@ class Tokenizer:
     def add_bos(self) -> bool:
         """Whether `encode` begins with BOS."""
         return self._rules.add_bos
+
+
+def _check_text(text: object) -> None:
+    """Raise InvalidParameter for what is no text, UnencodableText for a lone surrogate."""
+    if not isinstance(text, str):
+        raise InvalidParameter("text", text, "a string")
+    if not text.isascii() and (lost := _SURROGATE.search(text)):
+        raise UnencodableText(f"the lone surrogate {lost[0]!r}")

@@ -17,6 +17,8 @@ from tokenizers.models import BPE, Unigram
 
 from rase_models.tokenizers.byte_level import byte_level_bytes
 from rase_models.tokenizers.end_of_generation import end_names
+from rase_models.tokenizers.library import library_ids
+from rase_models.tokenizers.library_losses import library_losses
 from rase_models.tokenizers.pieces import BytesOf, literal_bytes, sentencepiece_bytes
 from rase_models.tokenizers.tokenizer import SpecialRules, Tokenizer
 
@@ -52,7 +54,7 @@ def tokenizer_from_json(path: Path) -> Tokenizer:
     special = {token.content: i for i, token in added.items() if token.special}
     rules = _rules(path, library, special, frozenset(added))
     pieces = _LibraryPieces(library, frozenset(added), _spelling(path, library))
-    return Tokenizer(_LibraryEncoder(path, library), pieces, rules)
+    return Tokenizer(_LibraryEncoder(path, library), pieces, rules, library_losses(library, _NO_TOKEN))
 
 
 class _LibraryEncoder:
@@ -104,12 +106,11 @@ class _LibraryPieces:
 def _encoded(library: Library, text: str, add_special_tokens: bool) -> list[int] | None:
     """Return the ids of a text; None when it has a part that no token stands for."""
     try:
-        ids: list[int] = library.encode(text, add_special_tokens=add_special_tokens).ids
+        return library_ids(library, text, add_special_tokens=add_special_tokens)
     except BaseException as error:
         if not _is_library_fault(error):
             raise
         return None
-    return ids
 
 
 def _unencodable(library: Library, text: str) -> str:

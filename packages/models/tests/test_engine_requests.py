@@ -1,0 +1,103 @@
+"""What is asked of an engine and cannot be: refused by name, soon, before anything is computed."""
+
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from rase_core.errors import ContextOverflow, EngineError, InvalidParameter, UnencodableText
+from rase_core.sampling import GenerationConfig
+from rase_models import Engine
+
+CONFIG = GenerationConfig(max_tokens=1)
+HUGE = "a" * 8_000_000
+
+
+@pytest.fixture(scope="module")
+def engine(tmp_path_factory: pytest.TempPathFactory, tiny_path: Path) -> Iterator[Engine]:
+    with Engine(tmp_path_factory.mktemp("store"), "reference") as engine:
+        engine.import_model(tiny_path, "m", chat_template="chatml")
+        engine.generate("m", "a", CONFIG)
+        yield engine
+
+
+def test_a_text_that_is_much_too_long_is_not_even_tokenised(engine: Engine, tiny_path: Path) -> None:
+    asks = (
+        lambda: engine.generate("m", HUGE, CONFIG),
+        lambda: engine.stream_generate("m", HUGE, CONFIG),
+        lambda: engine.chat("m", [{"role": "user", "content": HUGE}], CONFIG),
+        lambda: engine.generate_file(tiny_path, None, HUGE, CONFIG),
+    )
+    start = time.process_time()
+    for ask in asks:
+        with pytest.raises(ContextOverflow, match=r"has at least [0-9]+ tokens") as failure:
+            ask()
+        assert failure.value.is_least
+        assert failure.value.limit < failure.value.tokens <= len(HUGE)
+    assert time.process_time() - start < 3
+
+
+@pytest.mark.parametrize(
+    "prompt", [None, 5, 1.5, b"hi", bytearray(b"hi"), {1: 2}, {1, 2}, object(), iter(())]
+)
+def test_what_is_no_prompt_is_refused(engine: Engine, prompt: Any) -> None:
+    with pytest.raises(InvalidParameter, match=r"invalid prompt: .*expected a string or a list of token ids"):
+        engine.generate("m", prompt, CONFIG)
+
+
+@pytest.mark.parametrize("prompt", [[None], ["a"], [1.5], [b"a"], [[1]], [-1], []])
+def test_a_list_of_other_things_than_tokens_is_refused(engine: Engine, prompt: Any) -> None:
+    with pytest.raises(InvalidParameter, match="invalid prompt"):
+        engine.generate("m", prompt, CONFIG)
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("config", {}),
+        ("config", "greedy"),
+        ("choice", None),
+        ("choice", 1.5),
+        ("timeout", "soon"),
+        ("timeout", True),
+        ("response_format", {"type": "json_object"}),
+    ],
+)
+def test_terms_of_another_type_are_refused(engine: Engine, name: str, value: Any) -> None:
+    for ask in (engine.generate, engine.stream_generate):
+        with pytest.raises(InvalidParameter, match=f"invalid {name}"):
+            ask("m", "a", **{name: value})
+    with pytest.raises(InvalidParameter, match=f"invalid {name}"):
+        engine.chat("m", [{"role": "user", "content": "a"}], **{name: value})
+
+
+@pytest.mark.parametrize("n", [None, "2", 1.5, True, 0])
+def test_an_impossible_number_of_choices_is_refused(engine: Engine, n: Any) -> None:
+    with pytest.raises(InvalidParameter, match="invalid n"):
+        engine.generate_choices("m", "a", n, CONFIG)
+
+
+def test_a_lone_surrogate_is_refused_wherever_there_is_text(engine: Engine) -> None:
+    asks = (
+        lambda: engine.generate("m", "\ud800", CONFIG),
+        lambda: engine.chat("m", [{"role": "user", "content": "a\udc00"}], CONFIG),
+        lambda: engine.count_tokens("m", "\ud800"),
+    )
+    for ask in asks:
+        with pytest.raises(UnencodableText, match="lone surrogate"):
+            ask()
+    with pytest.raises(InvalidParameter, match=r"stop.*lone surrogates"):
+        GenerationConfig(stop=("\ud800",))
+
+
+@pytest.mark.parametrize("text", [None, 5, b"hi"])
+def test_what_is_no_text_is_not_counted(engine: Engine, text: Any) -> None:
+    with pytest.raises(InvalidParameter, match="expected a string"):
+        engine.count_tokens("m", text)
+
+
+@pytest.mark.parametrize("model", [None, 5, b"m", "\ud800"])
+def test_what_is_no_name_of_a_model_is_refused(engine: Engine, model: Any) -> None:
+    with pytest.raises(EngineError):
+        engine.generate(model, "a", CONFIG)
