@@ -1,11 +1,14 @@
 import contextlib
+import json
 import os
 import signal
 import socket
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 
 import httpx
 import pytest
@@ -138,10 +141,44 @@ def test_running_answers_are_cut_off_when_the_grace_is_over() -> None:
             lines = response.iter_lines()
             assert next(lines).startswith("data: ")
             process.send_signal(signal.SIGTERM)
-            with pytest.raises(httpx.RemoteProtocolError):
-                list(lines)
-        output, _ = process.communicate(timeout=10)
+            assert_ends_with_an_error(lines)
+        output, errors = process.communicate(timeout=10)
     assert (process.returncode, output) == (0, "done\n")
+    assert errors == "the server ends, and cuts answers short: 1\n"
+
+
+@posix
+def test_a_second_interrupt_waits_for_no_answer() -> None:
+    with started(grace=60) as (process, url):
+        with httpx.stream("POST", f"{url}/v1/completions", json=ENDLESS, timeout=10) as response:
+            lines = response.iter_lines()
+            assert next(lines).startswith("data: ")
+            process.send_signal(signal.SIGINT)
+            time.sleep(0.5)
+            process.send_signal(signal.SIGINT)
+            assert_ends_with_an_error(lines)
+        output, errors = process.communicate(timeout=10)
+    assert (process.returncode, output) == (0, "done\n")
+    assert "Traceback" not in errors
+
+
+@posix
+def test_an_answer_in_one_piece_fails_when_the_grace_is_over() -> None:
+    with started(grace=1) as (process, url):
+        with ThreadPoolExecutor(1) as pool:
+            body = ENDLESS | {"stream": False}
+            asked = pool.submit(httpx.post, f"{url}/v1/completions", json=body, timeout=10)
+            time.sleep(0.5)
+            process.send_signal(signal.SIGTERM)
+            response = asked.result()
+        process.communicate(timeout=10)
+    assert response.status_code == 503
+    assert response.json()["error"]["code"] == "shutting_down"
+
+
+def assert_ends_with_an_error(lines: Iterator[str]) -> None:
+    last = [line for line in lines if line][-1]
+    assert json.loads(last.removeprefix("data: "))["error"]["code"] == "shutting_down"
 
 
 @posix

@@ -42,6 +42,7 @@ async def answer(
     writer = make_writer(model)
     asks = plan.asks(state.engine, model.id, config)
     work = Work(request, state.pool, asks, state.settings.request_timeout)
+    state.add_work(work)
     respond = _streamed if body.is_streamed else _whole
     return await respond(work, body, writer, state.settings.keep_alive_seconds)
 

@@ -1,5 +1,6 @@
 """The server process: an address, uvicorn on it, and a quiet end."""
 
+import asyncio
 import contextlib
 import logging
 import signal
@@ -20,6 +21,7 @@ from rase_api.state import ServerState
 DEFAULT_HOST = "127.0.0.1"
 DEFAULT_PORT = 8080
 GRACE_SECONDS = 5
+LAST_WORDS_SECONDS = 1
 
 logger = logging.getLogger(__name__)
 
@@ -38,8 +40,9 @@ def serve(
     """Serve an engine until SIGINT or SIGTERM, then return.
 
     `on_ready` is told the server's URL once it accepts connections. After the signal, running requests have
-    `grace` seconds to finish before they are cancelled; a second SIGINT does not wait for them. Port 0 takes
-    a free one. The options are those of `Settings`. Warns when others can reach the server without a key.
+    `grace` seconds to finish before they are ended with an error; a second SIGINT does not wait for them.
+    Port 0 takes a free one. The options are those of `Settings`. Warns when others can reach the server
+    without a key.
 
     Raises AddressUnavailable or InvalidSetting, before anything is started.
     """
@@ -51,13 +54,25 @@ def serve(
         if not settings.api_keys and not all(map(is_loopback, listeners)):
             logger.warning("whoever reaches %s may use this server: it asks for no API key", host)
         state = stack.enter_context(contextlib.closing(ServerState(engine, settings)))
-        Server(app_of(state), on_ready=on_ready, grace=grace).run(sockets=listeners)
+        stack.enter_context(_quiet_cancellations())
+        server = Server(app_of(state), on_ready=on_ready, on_late=state.end_answers, grace=grace)
+        server.run(sockets=listeners)
 
 
 class Server(uvicorn.Server):
-    """Uvicorn that reports when it is ready, and returns after a signal instead of dying of it."""
+    """Uvicorn that reports when it is ready, and returns after a signal instead of dying of it.
 
-    def __init__(self, app: ASGIApp, *, on_ready: OnReady | None = None, grace: int = GRACE_SECONDS) -> None:
+    After `grace` seconds, or a second SIGINT, `on_late` ends the answers; what goes on then is cancelled.
+    """
+
+    def __init__(
+        self,
+        app: ASGIApp,
+        *,
+        on_ready: OnReady | None = None,
+        on_late: Callable[[], None] = lambda: None,
+        grace: int = GRACE_SECONDS,
+    ) -> None:
         config = uvicorn.Config(
             app,
             lifespan="off",
@@ -65,16 +80,27 @@ class Server(uvicorn.Server):
             log_config=None,
             access_log=False,
             server_header=False,
-            timeout_graceful_shutdown=grace,
+            timeout_graceful_shutdown=grace + LAST_WORDS_SECONDS,
         )
         super().__init__(config)
-        self._on_ready = on_ready
+        self._on_ready, self._on_late, self._grace = on_ready, on_late, grace
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         """Start, and say so."""
         await super().startup(sockets)
         if self._on_ready is not None and self.started and sockets:
             self._on_ready(url_of(sockets[0]))
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        """Let requests finish, and in the end let them say that they could not."""
+        late = asyncio.get_running_loop().call_later(self._grace, self._on_late)
+        try:
+            await super().shutdown(sockets)
+        finally:
+            late.cancel()
+        if self.force_exit and self.server_state.tasks:
+            self._on_late()
+            await asyncio.wait(self.server_state.tasks, timeout=LAST_WORDS_SECONDS)
 
     @contextlib.contextmanager
     def capture_signals(self) -> Iterator[None]:
@@ -89,3 +115,18 @@ class Server(uvicorn.Server):
         finally:
             for number, handler in before.items():
                 signal.signal(number, handler)
+
+
+@contextlib.contextmanager
+def _quiet_cancellations() -> Iterator[None]:
+    """Keep uvicorn from logging, with a traceback, that it cancels what runs at its end."""
+
+    def is_news(record: logging.LogRecord) -> bool:
+        return not (record.exc_info and isinstance(record.exc_info[1], asyncio.CancelledError))
+
+    log = logging.getLogger("uvicorn.error")
+    log.addFilter(is_news)
+    try:
+        yield
+    finally:
+        log.removeFilter(is_news)

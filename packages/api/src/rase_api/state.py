@@ -2,12 +2,14 @@
 
 import asyncio
 import hashlib
+import logging
 from collections.abc import Callable
 from dataclasses import dataclass
 from importlib.metadata import version
-from typing import ParamSpec, TypeVar
+from typing import TYPE_CHECKING, ParamSpec, TypeVar
+from weakref import WeakSet
 
-from rase_core.errors import InvalidModelId, ModelNotFound
+from rase_core.errors import InvalidModelId, ModelNotFound, ShuttingDown
 from rase_core.manifest import ModelManifest
 from rase_core.sampling import GenerationConfig
 
@@ -19,6 +21,11 @@ from rase_api.observer import Observer
 from rase_api.pools import BoundedPool
 from rase_api.serving import ServingEngine
 from rase_api.settings import Settings
+
+if TYPE_CHECKING:
+    from rase_api.work import Work
+
+logger = logging.getLogger(__name__)
 
 MOST_ANSWERS = 256  # more than a model runs and lets wait, so that it is the model that refuses the rest
 MOST_QUESTIONS = 256
@@ -50,8 +57,25 @@ class ServerState:
         self.hosts = AllowedHosts(settings.allowed_hosts, has_keys=bool(settings.api_keys))
         self.observer = Observer(json_log=settings.json_log)
         self.pool = BoundedPool("answers", MOST_ANSWERS, MOST_ANSWERS)
+        self._works: WeakSet[Work] = WeakSet()
+        self._is_ending = False
         self._questions = BoundedPool("questions", 32, MOST_QUESTIONS)
         self._lookups = BoundedPool("lookups", 4, MOST_LOOKUPS)
+
+    def add_work(self, work: "Work") -> None:
+        """Let `end_answers` know of an answer."""
+        self._works.add(work)
+        if self._is_ending:
+            work.end(ShuttingDown())
+
+    def end_answers(self) -> None:
+        """Let the answers under way, and those to come, fail with ShuttingDown; in the loop's thread."""
+        works = list(self._works)
+        if works and not self._is_ending:
+            logger.warning("the server ends, and cuts answers short: %d", len(works))
+        self._is_ending = True
+        for work in works:
+            work.end(ShuttingDown())
 
     def close(self) -> None:
         """Let go of the threads; what waits for one is dropped."""

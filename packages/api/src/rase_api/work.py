@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from concurrent.futures import Executor
 from dataclasses import dataclass
 
-from rase_core.errors import Cancelled, RequestTimeout
+from rase_core.errors import Cancelled, EngineError, RequestTimeout
 from starlette.requests import Request
 
 from rase_api.asking import (
@@ -48,6 +48,7 @@ class Work:
         self._record: Record = record_of(request.scope)
         self._steps: asyncio.Queue[Step | None] = asyncio.Queue()
         self._asking = Asking(asks, self._put)
+        self._ending: EngineError | None = None
         self._open = 0
         self._is_all_asked = self._is_late = False
         self._timeout = timeout
@@ -67,6 +68,12 @@ class Work:
             return Quiet()
         self._note(event)
         return event
+
+    def end(self, error: EngineError) -> None:
+        """Let the work fail with this error, if it is not done, and stop the engine within a step."""
+        self._ending = error
+        self._asking.stop()
+        self._steps.put_nowait(None)
 
     def close(self) -> None:
         """Stop the engine within a step, if it is not done."""
@@ -94,6 +101,8 @@ class Work:
         return None
 
     def _stopped(self) -> Failed:
+        if self._ending is not None:
+            return Failed(self._ending)
         if self._is_late and self._timeout is not None:
             return Failed(RequestTimeout(self._timeout))
         self._record.is_abandoned = True
