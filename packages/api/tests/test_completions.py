@@ -27,6 +27,15 @@ def test_an_answer_has_openais_shape(client: httpx.Client) -> None:
     }
 
 
+@pytest.mark.parametrize("n", [1, 2, 3])
+def test_times_and_usage_count_the_same_tokens(client: httpx.Client, n: int) -> None:
+    answer = client.post(URL, json=BODY | {"prompt": ["Hi", "Hello"], "n": n}).json()
+    usage, timings = answer["usage"], answer["timings"]
+    assert timings["prompt_n"] + timings["cache_n"] == usage["prompt_tokens"] == 7
+    assert timings["cache_n"] == usage["prompt_tokens_details"]["cached_tokens"]
+    assert timings["predicted_n"] == usage["completion_tokens"]
+
+
 @pytest.mark.parametrize(
     ("prompt", "asked"),
     [

@@ -1,6 +1,7 @@
 import httpx
 import pytest
 from rase_api import create_app
+from rase_api.routes.tokens import MOST_TOLD
 from rase_api.schemas.tokens import TokenizeRequest
 from rase_api.testing import ScriptedEngine, served
 
@@ -19,6 +20,15 @@ def test_tokens_come_with_their_text_when_asked_for(client: httpx.Client) -> Non
     answer = client.post("/tokenize", json=body).json()
     assert answer["tokens"] == [{"id": 72, "piece": "H"}, {"id": 105, "piece": "i"}]
     assert answer["token_strs"] == ["H", "i"]
+
+
+@pytest.mark.parametrize("name", ["content", "prompt"])
+def test_more_tokens_than_one_answer_tells_are_refused(client: httpx.Client, name: str) -> None:
+    assert client.post("/tokenize", json={"model": "demo", name: "a" * MOST_TOLD}).is_success
+    response = client.post("/tokenize", json={"model": "demo", name: "a" * (MOST_TOLD + 1)})
+    assert response.status_code == 400
+    assert response.json()["error"]["param"] == name
+    assert f"its {MOST_TOLD + 1} tokens are more" in response.json()["error"]["message"]
 
 
 def test_messages_become_the_tokens_of_their_prompt(client: httpx.Client) -> None:

@@ -27,6 +27,7 @@ def test_a_text_that_is_much_too_long_is_not_even_tokenised(engine: Engine, tiny
         lambda: engine.generate("m", HUGE, CONFIG),
         lambda: engine.stream_generate("m", HUGE, CONFIG),
         lambda: engine.chat("m", [{"role": "user", "content": HUGE}], CONFIG),
+        lambda: engine.encode_chat("m", [{"role": "user", "content": HUGE}], must_fit=True),
         lambda: engine.generate_file(tiny_path, None, HUGE, CONFIG),
     )
     start = time.process_time()

@@ -44,7 +44,7 @@ class Conversation:
     def asks(self, engine: ServingEngine, model_id: str, config: GenerationConfig) -> Iterator[Ask]:
         """Yield the one question."""
         config = without(engine, model_id, config, self.words)
-        tokens = self.count(engine, model_id) if self.is_counted else None
+        tokens = self.count(engine, model_id, must_fit=True) if self.is_counted else None
         terms = Terms(config=config, n=self.n, response_format=self.response_format)
         question = request.Conversation(
             self.messages, terms, self.is_continued, self.options, is_read=self.is_read
@@ -52,11 +52,15 @@ class Conversation:
         reading = engine.reading(model_id, question) if self.is_read else None
         yield Ask(0, self.n, partial(engine.submit, model_id, question), tokens, reading)
 
-    def count(self, engine: ServingEngine, model_id: str) -> int:
-        """Return the number of tokens of the prompt."""
+    def count(self, engine: ServingEngine, model_id: str, *, must_fit: bool = False) -> int:
+        """Return the number of tokens of the prompt; see ServingEngine.encode_chat."""
         return len(
             engine.encode_chat(
-                model_id, self.messages, continue_final_message=self.is_continued, options=self.options
+                model_id,
+                self.messages,
+                continue_final_message=self.is_continued,
+                options=self.options,
+                must_fit=must_fit,
             )
         )
 

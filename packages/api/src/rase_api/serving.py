@@ -113,8 +113,9 @@ class ServingEngine(Protocol):
         *,
         continue_final_message: bool = False,
         options: ChatOptions | None = None,
+        must_fit: bool = False,
     ) -> list[int]:
-        """Return the tokens of that prompt."""
+        """Return the tokens of that prompt; one that `must_fit` may be refused before it is tokenised."""
 
     def reading(self, model_id: str, conversation: Conversation) -> Reading:
         """Return what tells the parts of its answers apart."""

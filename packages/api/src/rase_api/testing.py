@@ -114,6 +114,7 @@ class ScriptedEngine:
         *,
         continue_final_message: bool = False,
         options: ChatOptions | None = None,
+        must_fit: bool = False,
     ) -> list[int]:
         """Return the bytes of that."""
         return list(self.render(model_id, messages).encode())

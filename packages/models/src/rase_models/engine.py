@@ -21,7 +21,7 @@ from rase_models.constraints import ResponseFormat
 from rase_models.device_check import choose_device, probe_devices
 from rase_models.gguf import open_gguf
 from rase_models.model_store import ModelStore
-from rase_models.request import Completion, Conversation, Messages, Prompt, Question, Terms
+from rase_models.request import Completion, Conversation, Messages, Prompt, Question, Terms, refuse_long
 from rase_models.session import Session
 from rase_models.session_cache import SessionCache
 from rase_models.session_loader import SessionLoader
@@ -150,10 +150,17 @@ class Engine(ModelStore):
         *,
         continue_final_message: bool = False,
         options: ChatOptions | None = None,
+        must_fit: bool = False,
     ) -> list[int]:
-        """Return the tokens of the prompt that a conversation becomes; raises what `render` raises."""
+        """Return the tokens of the prompt that a conversation becomes; raises what `render` raises.
+
+        One that `must_fit` the context may be refused before it is tokenised: ContextOverflow.
+        """
         text = self.render(model_id, messages, continue_final_message=continue_final_message, options=options)
-        return self.load(model_id).tokenizer.encode_prompt(text)
+        session = self.load(model_id)
+        if must_fit:
+            refuse_long(text, session.tokenizer, session.decoder.context_length)
+        return session.tokenizer.encode_prompt(text)
 
     def reading(self, model_id: str, conversation: Conversation) -> Reading:
         """Return what tells thought, content and calls of tools apart in the answers to a conversation.

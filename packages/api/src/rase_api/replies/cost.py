@@ -20,15 +20,17 @@ def usage(generations: Sequence[Generation], per_prompt: int) -> Json:
     }
 
 
-def timings(generations: Sequence[Generation]) -> Json:
+def timings(generations: Sequence[Generation], per_prompt: int = 1) -> Json:
     """Tell where the time went, as llama-server does: all choices together, milliseconds and tokens/s.
 
-    `prompt_n` are the tokens of prompts that were computed, `cache_n` those that were not.
+    `prompt_n` are the tokens of prompts that were computed, `cache_n` those that were not; together they are
+    the prompt tokens of `usage`, since the choices of one prompt compute it once.
     """
-    cached = sum(generation.cached_tokens for generation in generations)
-    prompt = sum(generation.prompt_tokens for generation in generations) - cached
+    first = generations[::per_prompt]
+    cached = sum(generation.cached_tokens for generation in first)
+    prompt = sum(generation.prompt_tokens for generation in first) - cached
     predicted = sum(len(generation.tokens) for generation in generations)
-    prompt_seconds = sum(generation.prefill_seconds for generation in generations)
+    prompt_seconds = sum(generation.prefill_seconds for generation in first)
     predicted_seconds = sum(generation.decode_seconds for generation in generations)
     return {
         "cache_n": cached,

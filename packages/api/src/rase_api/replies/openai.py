@@ -217,7 +217,10 @@ class OpenAIWriter:
         return sse(chunk | {"usage": None} if self._body.has_usage_chunk else chunk)
 
     def _cost(self, generations: Sequence[Generation]) -> Json:
-        return {"usage": usage(generations, self._body.choices), "timings": timings(generations)}
+        return {
+            "usage": usage(generations, self._body.choices),
+            "timings": timings(generations, self._body.choices),
+        }
 
     def _object(self, kind: str, choices: list[Json]) -> Json:
         return {

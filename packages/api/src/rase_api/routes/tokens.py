@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 
 from fastapi import APIRouter, Request
+from starlette.responses import JSONResponse, Response
 
 from rase_api.body import read_object
 from rase_api.dialects import Json
@@ -12,13 +13,16 @@ from rase_api.schemas.tokens import DetokenizeRequest, TemplateRequest, Tokenize
 from rase_api.serving import ServingEngine, Words
 from rase_api.state import ServerState
 
+MOST_TOLD = 2**18
+"""Tokens of one answer."""
+
 
 def tokens_routes(state: ServerState) -> APIRouter:
     """Make the routes."""
     routes = routes_of(state)
 
     @routes.post("/tokenize", response_model=None)
-    async def tokenize(request: Request) -> Json:
+    async def tokenize(request: Request) -> Response:
         body = await TokenizeRequest.read(request, state.settings)
         return await state.asked(lambda engine, model_id: _tokenized(engine, model_id, body), body.model)
 
@@ -36,17 +40,27 @@ def tokens_routes(state: ServerState) -> APIRouter:
     return routes
 
 
-def _tokenized(engine: ServingEngine, model_id: str, body: TokenizeRequest) -> Json:
+def _tokenized(engine: ServingEngine, model_id: str, body: TokenizeRequest) -> Response:
+    """Write the answer here, in a thread: a long one would keep the server's loop."""
     model = engine.load(model_id)
     tokens = _tokens(engine, model_id, body)
+    _refuse_many(tokens, body)
+    pieces = {token: model.tokenizer.decode([token], False) for token in set(tokens)}
     answer: Json = {"tokens": tokens, "count": len(tokens), "max_model_len": model.decoder.context_length}
     if body.with_pieces:
-        answer["tokens"] = [
-            {"id": token, "piece": model.tokenizer.decode([token], False)} for token in tokens
-        ]
+        answer["tokens"] = [{"id": token, "piece": pieces[token]} for token in tokens]
     if body.return_token_strs:
-        answer["token_strs"] = [model.tokenizer.decode([token], False) for token in tokens]
-    return answer
+        answer["token_strs"] = [pieces[token] for token in tokens]
+    return JSONResponse(answer)
+
+
+def _refuse_many(tokens: Sequence[int], body: TokenizeRequest) -> None:
+    if len(tokens) > MOST_TOLD:
+        raise InvalidValue(
+            f"Invalid value for '{body.given}': its {len(tokens)} tokens are more than the {MOST_TOLD} that "
+            "one answer tells.",
+            body.given,
+        )
 
 
 def _tokens(engine: ServingEngine, model_id: str, body: TokenizeRequest) -> list[int]:

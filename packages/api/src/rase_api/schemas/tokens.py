@@ -38,6 +38,11 @@ class TokenizeRequest(Body):
             message.refuse_gaps(f"messages[{index}]")
 
     @property
+    def given(self) -> str:
+        """The name of what is to be tokenised."""
+        return next(name for name in ("content", "prompt", "messages") if getattr(self, name) is not None)
+
+    @property
     def text(self) -> str:
         """The text that was given."""
         return self.content if self.content is not None else self.prompt or ""
