@@ -62,8 +62,10 @@ def test_a_port_in_use_is_named_before_anything_starts() -> None:
     ],
 )
 def test_an_address_that_cannot_be_is_named(host: str, port: int) -> None:
-    with pytest.raises(AddressUnavailable):
+    with pytest.raises(AddressUnavailable) as failure:
         listen(host, port)
+    assert "choose" in str(failure.value.advice)
+    assert "stop what is using it" not in str(failure.value.advice)
 
 
 def test_a_url_can_be_opened_whatever_the_family() -> None:

@@ -137,6 +137,8 @@ def test_a_broken_manifest_is_reported_and_hides_nothing(rase: Run, smol: str, h
     listing = json.loads(succeed(rase("model", "list", "--json")))
     assert [record["line"] for record in listing["broken"]] == [1]
     assert rase("model", "verify").returncode == 4
+    rase("model", "remove", smol)
+    assert "no model is registered" not in rase("model", "list").stderr
 
 
 def test_a_store_that_cannot_be_written_is_a_named_error(

@@ -85,10 +85,8 @@ class MethodNotAllowed(RequestError):
 class AddressUnavailable(EngineError):
     """The server cannot listen on an address: where, and why not."""
 
-    def __init__(self, host: str, port: int, reason: str) -> None:
-        super().__init__(
-            f"cannot listen on {host}:{port}: {reason}", "stop what is using it, or choose another"
-        )
+    def __init__(self, host: str, port: int, reason: str, advice: str) -> None:
+        super().__init__(f"cannot listen on {host}:{port}: {reason}", advice)
         self.host, self.port, self.reason = host, port, reason
 
 

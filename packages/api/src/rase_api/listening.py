@@ -6,7 +6,7 @@ import ipaddress
 import os
 import socket
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from rase_api.errors import AddressUnavailable
 
@@ -15,6 +15,11 @@ PORTS = 2**16
 
 ABSENT = (errno.EADDRNOTAVAIL, errno.EAFNOSUPPORT, errno.EPROTONOSUPPORT)
 """Why an address is none of this machine: localhost has one of IPv6 also where nothing speaks it."""
+
+ADVICE: Mapping[int | None, str] = {
+    errno.EADDRINUSE: "stop what is using it, or choose another",
+    errno.EACCES: "choose a port of at least 1024",
+}
 
 Address = tuple[socket.AddressFamily, tuple[object, ...]]
 
@@ -25,11 +30,11 @@ def listen(host: str, port: int) -> list[socket.socket]:
     Raises AddressUnavailable saying why not.
     """
     if not 0 <= port < PORTS:  # or getaddrinfo takes it modulo this
-        raise AddressUnavailable(host, port, f"ports go from 0 to {PORTS - 1}")
+        raise AddressUnavailable(host, port, f"ports go from 0 to {PORTS - 1}", "choose one of these")
     try:
         return _listen_on(_addresses(host, port))
     except (OSError, UnicodeError) as error:
-        raise AddressUnavailable(host, port, _reason(error)) from error
+        raise AddressUnavailable(host, port, _reason(error), _advice(error)) from error
 
 
 def url_of(listener: socket.socket) -> str:
@@ -93,3 +98,8 @@ def _reason(error: Exception) -> str:
     if isinstance(error, OSError) and error.errno == errno.EADDRINUSE:
         return "the port is in use"
     return getattr(error, "strerror", None) or str(error)
+
+
+def _advice(error: Exception) -> str:
+    number = error.errno if isinstance(error, OSError) and not isinstance(error, socket.gaierror) else None
+    return ADVICE.get(number, "choose an address or a name of this machine, such as 127.0.0.1")

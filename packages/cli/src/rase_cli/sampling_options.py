@@ -16,7 +16,10 @@ if TYPE_CHECKING:
 def token_and_bias(text: str) -> tuple[int, float]:
     """Parse `TOKEN=BIAS`, as in `--logit-bias 42=-5`; click reports the ValueError as wrong usage."""
     token, _, bias = text.partition("=")
-    return int(token), float(bias)
+    try:
+        return int(token), float(bias)
+    except ValueError:
+        raise ValueError(f"{text!r} is no TOKEN=BIAS, a token's id and a number, as in 42=-5") from None
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +66,9 @@ OPTIONS = (
     SamplingOption("stop", str, "", "Stop before this text.", repeated=True),
     SamplingOption("stop_tokens", int, "", "Stop at this token id.", repeated=True),
     SamplingOption("ignore_eos", bool, "off", "Go on after the model's own end of the answer."),
-    SamplingOption("logit_bias", token_and_bias, "", "Add to the logit of a token.", repeated=True),
+    SamplingOption(
+        "logit_bias", token_and_bias, "", "Add to the logit of a token, as in 42=-5.", repeated=True
+    ),
     SamplingOption("bad_words", str, "", "Never write this text.", repeated=True),
 )
 

@@ -8,6 +8,7 @@ import click
 
 from rase_cli.settings import Body, Option
 from rase_cli.sizes import size
+from rase_cli.system_errors import reason_of
 
 KEYS: Option = click.option(
     "--api-key",
@@ -96,7 +97,9 @@ def server_settings(given: Mapping[str, Any]) -> dict[str, Any]:
 def _keys_of(file: Path) -> list[str]:
     try:
         lines = file.read_text("utf-8").splitlines()
-    except (OSError, UnicodeError) as error:
+    except OSError as error:
+        raise click.UsageError(f"the keys of {file} cannot be read: {reason_of(error)}") from error
+    except UnicodeError as error:
         raise click.UsageError(f"the keys of {file} cannot be read: {error}") from error
     keys = [line.strip() for line in lines if line.strip()]
     if not keys:

@@ -144,7 +144,7 @@ def list_models(settings: Settings, as_json: bool) -> None:
     )
     for error in broken:
         warn(error.message)
-    if not models:
+    if not models and not broken:
         note("no model is registered yet: `rase model import` or `rase model pull`")
     return None
 

@@ -101,6 +101,8 @@ def _require_server() -> None:
 
 def _announce(engine: "Engine", url: str) -> None:
     ids = [manifest.id for manifest in engine.list_models()]
+    for error in engine.broken_manifests():
+        warn(error.message)
     if not ids:
-        warn("no model is registered yet: `rase model import` or `rase model pull`")
+        warn("no model can be served yet: `rase model import` or `rase model pull`")
     note(f"serving {', '.join(ids) or 'nothing'} at {url}/v1 (Ctrl-C to stop)", None)
