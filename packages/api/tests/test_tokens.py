@@ -1,8 +1,7 @@
 import httpx
 import pytest
 from rase_api import create_app
-from rase_api.routes.tokens import MOST_TOLD
-from rase_api.schemas.tokens import TokenizeRequest
+from rase_api.schemas.tokens import MOST_TOKENS, TokenizeRequest
 from rase_api.testing import ScriptedEngine, served
 
 MESSAGES = [{"role": "developer", "content": "Be brief."}, {"role": "user", "content": "Hi"}]
@@ -24,11 +23,11 @@ def test_tokens_come_with_their_text_when_asked_for(client: httpx.Client) -> Non
 
 @pytest.mark.parametrize("name", ["content", "prompt"])
 def test_more_tokens_than_one_answer_tells_are_refused(client: httpx.Client, name: str) -> None:
-    assert client.post("/tokenize", json={"model": "demo", name: "a" * MOST_TOLD}).is_success
-    response = client.post("/tokenize", json={"model": "demo", name: "a" * (MOST_TOLD + 1)})
+    assert client.post("/tokenize", json={"model": "demo", name: "a" * MOST_TOKENS}).is_success
+    response = client.post("/tokenize", json={"model": "demo", name: "a" * (MOST_TOKENS + 1)})
     assert response.status_code == 400
     assert response.json()["error"]["param"] == name
-    assert f"its {MOST_TOLD + 1} tokens are more" in response.json()["error"]["message"]
+    assert f"its {MOST_TOKENS + 1} tokens are more" in response.json()["error"]["message"]
 
 
 def test_messages_become_the_tokens_of_their_prompt(client: httpx.Client) -> None:
@@ -114,3 +113,9 @@ def test_an_unknown_model_is_told_which_there_are(client: httpx.Client, path: st
     response = client.post(f"/{path}", json=body | {"model": "nope"})
     assert response.status_code == 404
     assert "demo, other" in response.json()["error"]["message"]
+
+
+def test_more_tokens_than_one_answer_reads_are_refused(client: httpx.Client) -> None:
+    response = client.post("/detokenize", json={"model": "demo", "tokens": [65] * (MOST_TOKENS + 1)})
+    assert response.status_code == 400
+    assert response.json()["error"]["param"] == "tokens"

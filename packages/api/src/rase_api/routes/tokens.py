@@ -9,12 +9,9 @@ from rase_api.body import read_object
 from rase_api.dialects import Json
 from rase_api.errors import InvalidValue
 from rase_api.routing import routes_of
-from rase_api.schemas.tokens import DetokenizeRequest, TemplateRequest, TokenizeRequest
+from rase_api.schemas.tokens import MOST_TOKENS, DetokenizeRequest, TemplateRequest, TokenizeRequest
 from rase_api.serving import ServingEngine, Words
 from rase_api.state import ServerState
-
-MOST_TOLD = 2**18
-"""Tokens of one answer."""
 
 
 def tokens_routes(state: ServerState) -> APIRouter:
@@ -27,7 +24,7 @@ def tokens_routes(state: ServerState) -> APIRouter:
         return await state.asked(lambda engine, model_id: _tokenized(engine, model_id, body), body.model)
 
     @routes.post("/detokenize", response_model=None)
-    async def detokenize(request: Request) -> Json:
+    async def detokenize(request: Request) -> Response:
         body = await DetokenizeRequest.read(request, state.settings)
         return await state.asked(lambda engine, model_id: _text(engine, model_id, body.tokens), body.model)
 
@@ -55,10 +52,10 @@ def _tokenized(engine: ServingEngine, model_id: str, body: TokenizeRequest) -> R
 
 
 def _refuse_many(tokens: Sequence[int], body: TokenizeRequest) -> None:
-    if len(tokens) > MOST_TOLD:
+    if len(tokens) > MOST_TOKENS:
         raise InvalidValue(
-            f"Invalid value for '{body.given}': its {len(tokens)} tokens are more than the {MOST_TOLD} that "
-            "one answer tells.",
+            f"Invalid value for '{body.given}': its {len(tokens)} tokens are more than the {MOST_TOKENS} "
+            "that one answer tells.",
             body.given,
         )
 
@@ -71,11 +68,11 @@ def _tokens(engine: ServingEngine, model_id: str, body: TokenizeRequest) -> list
     )
 
 
-def _text(engine: ServingEngine, model_id: str, tokens: Sequence[int]) -> Json:
+def _text(engine: ServingEngine, model_id: str, tokens: Sequence[int]) -> Response:
     words = engine.load(model_id).tokenizer
     _check_tokens(words, tokens)
     text = words.decode(tokens, skip_special_tokens=False)
-    return {"content": text, "prompt": text}
+    return JSONResponse({"content": text, "prompt": text})
 
 
 def _check_tokens(words: Words, tokens: Sequence[int]) -> None:

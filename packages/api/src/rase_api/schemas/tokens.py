@@ -8,7 +8,8 @@ from rase_api.errors import InvalidValue
 from rase_api.parameters import Body
 from rase_api.schemas.openai import ChatRequest, Message
 
-MOST_TOKENS = 2**22
+MOST_TOKENS = 2**18
+"""Of one request or answer."""
 
 
 class TokenizeRequest(Body):

@@ -1,5 +1,7 @@
 """Calling the `tokenizers` library."""
 
+import ctypes
+import sys
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -7,6 +9,9 @@ if TYPE_CHECKING:
 
 _SHORT = 1 << 12
 """Characters of a text that takes so little time that other threads can wait for it."""
+
+_HUGE = 1 << 18
+"""Characters of a text whose tokens take so much memory that it is given back at once."""
 
 
 def library_ids(library: "Library", text: str, *, add_special_tokens: bool) -> list[int]:
@@ -17,4 +22,15 @@ def library_ids(library: "Library", text: str, *, add_special_tokens: bool) -> l
     # The call for one text keeps the interpreter's lock, that for several does not.
     (encoded,) = library.encode_batch_fast([text], add_special_tokens=add_special_tokens)
     found: list[int] = encoded.ids
+    if len(text) > _HUGE:
+        del encoded
+        _give_memory_back()
     return found
+
+
+def _give_memory_back() -> None:
+    """Let the system have what the library has freed, which glibc otherwise keeps for the next time."""
+    if sys.platform == "linux":
+        trim = getattr(ctypes.CDLL(None), "malloc_trim", None)
+        if trim is not None:
+            trim(0)
