@@ -124,6 +124,17 @@ def test_keys_come_from_the_environment_and_their_absence_is_warned_of(home: dic
     assert any("whoever reaches 0.0.0.0 may use this server" in line for line in lines)
 
 
+@needs_server
+@has_signals
+@pytest.mark.parametrize(("length", "warns"), [("999999", True), ("64", False)])
+def test_more_context_than_a_model_has_is_warned_of(
+    smol: str, home: dict[str, str], length: str, warns: bool
+) -> None:
+    with serving(home, "--context-length", length) as (_, lines):
+        pass
+    assert any(f"--context-length {length}: {smol} keeps its own" in line for line in lines) == warns
+
+
 def test_every_setting_of_the_server_has_an_option() -> None:
     settings = pytest.importorskip("rase_api.settings")
     names = {parameter.name for parameter in serve_module.serve.params}

@@ -90,6 +90,7 @@ def serve(
     options, limits = server_settings(server), SchedulerLimits(waiting=max_queue)
     show_server_logs(log_level, as_json=bool(server["json_log"]))
     with open_engine(settings, context_length=context_length, kv_memory=kv_memory, limits=limits) as engine:
+        _warn_of_context(engine, context_length)
         run(engine, host, port, on_ready=lambda url: _announce(engine, url), grace=grace, **options)
 
 
@@ -97,6 +98,14 @@ def _require_server() -> None:
     for package in SERVER_PACKAGES:
         if importlib.util.find_spec(package) is None:
             raise ServerNotInstalled(package)
+
+
+def _warn_of_context(engine: "Engine", context_length: int | None) -> None:
+    """Say where a model has less context than was asked for: what it was not made for, it is not given."""
+    for manifest in engine.list_models():
+        own = manifest.context_length
+        if context_length is not None and own is not None and own < context_length:
+            warn(f"--context-length {context_length}: {manifest.id} keeps its own {own}, which is all it has")
 
 
 def _announce(engine: "Engine", url: str) -> None:
