@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from rase_models.architectures.keys import ArchitectureKeys
 
 MAX_POSITION = (1 << 31) - 1
-"""Positions are int32."""
+"""Positions are int32; a longer context, which stands for one without end, is cut to this."""
 
 MAX_HEAD_LENGTH = 1 << 16
 
@@ -54,7 +54,7 @@ def read_hyperparameters(keys: ArchitectureKeys, max_blocks: int) -> Hyperparame
     feed_forward = keys.counts("feed_forward_length", total, none)
     experts = keys.count("expert_count", 0)
     return Hyperparameters(
-        context_length=keys.stated_count("context_length", most=MAX_POSITION),
+        context_length=min(keys.stated_count("context_length", most=(1 << 64) - 1), MAX_POSITION),
         embedding_length=embedding,
         block_count=blocks,
         predicting_blocks=predicting,
