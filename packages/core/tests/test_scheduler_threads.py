@@ -8,7 +8,7 @@ from queue import SimpleQueue
 
 import pytest
 from rase_core.answer import Generation, StopReason
-from rase_core.errors import QueueFull, ShuttingDown
+from rase_core.errors import BackendFailure, QueueFull, ShuttingDown
 from rase_core.generation import generate
 from rase_core.sampling import GenerationConfig
 from rase_core.scheduler import GenerationRequest, Handle, Scheduler, SchedulerLimits
@@ -103,3 +103,14 @@ def test_the_thread_ends_by_itself_when_it_closes_the_scheduler() -> None:
     assert handle.result(30) and ended.wait(30)
     with pytest.raises(ShuttingDown):
         scheduler.submit(request_of(2))
+
+
+def test_a_listener_that_exits_fails_its_own_request_and_no_other() -> None:
+    def leave(event: object) -> bool:
+        raise SystemExit
+
+    with Scheduler(HistoryDecoder()) as scheduler:
+        left = scheduler.submit(request_of(1), leave)
+        with pytest.raises(BackendFailure, match="the listener has left"):
+            left.result(timeout=20)
+        assert submit(scheduler, request_of(2)).result(timeout=20)

@@ -147,7 +147,7 @@ class Asking:
     def _listener(self, ask: Ask) -> OnEvent:
         opening, steps, left = _opening(ask), _Steps(ask), ask.choices
 
-        def hear(event: AnswerEvent) -> bool:
+        def tell(event: AnswerEvent) -> None:
             nonlocal left
             for step in steps.of(event):
                 for begun in opening:
@@ -156,6 +156,14 @@ class Asking:
             left -= isinstance(event, Ended)
             if not left or isinstance(event, AnswerFailed):
                 self._room.release()
+
+        def hear(event: AnswerEvent) -> bool:
+            try:
+                tell(event)
+            except BaseException as error:
+                self._tell(Failed(error))
+                self._room.release()
+                raise
             return not self.is_stopped
 
         return hear

@@ -41,7 +41,7 @@ class Scheduler:
         self._loop = Loop(decoder, self._line, self._limits, clock)
         self._numbers = count()
         self._is_aborted = False
-        self._failure: Exception | None = None
+        self._failure: BaseException | None = None
         self._thread = threading.Thread(target=self._serve, name="rase-scheduler", daemon=True)
         self._thread.start()
 
@@ -107,7 +107,7 @@ class Scheduler:
                 else:
                     self._loop.step()
             self._loop.close()
-        except Exception as error:  # noqa: BLE001 - nobody may wait for a thread that is gone
+        except BaseException as error:  # noqa: BLE001 - nobody may wait for a thread that is gone
             self._failure = error
             self._line.close()
             self._loop.abandon(BackendFailure(f"the scheduler has stopped: {error!r}"))

@@ -4,6 +4,7 @@ import threading
 from collections.abc import Callable
 
 from rase_core.answer import Generation
+from rase_core.errors import BackendFailure
 from rase_core.scheduler.events import Ended, Event, Failed, OnEvent, Piece
 
 OnSettled = Callable[[tuple[Generation, ...]], None]
@@ -65,6 +66,9 @@ class Ticket:
             return self._on_event(event) is not False
         except Exception as error:  # noqa: BLE001 - the caller's code, whose faults are the request's own
             self._settle(error)
+            return False
+        except BaseException as error:  # noqa: BLE001 - an exit is not the scheduler's to take
+            self._settle(BackendFailure(f"the listener has left: {error!r}"))
             return False
 
     def _settle(self, error: Exception | None = None) -> None:
