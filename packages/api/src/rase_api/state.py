@@ -70,7 +70,7 @@ class ServerState:
 
     def end_answers(self) -> None:
         """Let the answers under way, and those to come, fail with ShuttingDown; in the loop's thread."""
-        works = list(self._works)
+        works = [work for work in self._works if not work.is_over]
         if works and not self._is_ending:
             logger.warning("the server ends, and cuts answers short: %d", len(works))
         self._is_ending = True

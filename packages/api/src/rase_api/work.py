@@ -56,6 +56,11 @@ class Work:
         self._timer = None if timeout is None else self._loop.call_later(timeout, self._expire)
         self._watch = asyncio.create_task(self._until_gone(request))
 
+    @property
+    def is_over(self) -> bool:
+        """Whether the work is closed, or nobody waits for it any more."""
+        return self._asking.is_stopped
+
     async def next(self, patience: float | None = None) -> Event | None:
         """Wait for what happens next: None is the end, and so is Failed.
 
