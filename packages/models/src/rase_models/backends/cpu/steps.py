@@ -19,6 +19,7 @@ from rase_models.program import (
     LayerNorm,
     Linear,
     MoeFfn,
+    Op,
     RmsNorm,
     Rope,
     Rotate,
@@ -82,29 +83,7 @@ class PreparedAttention:
         return self.attention.out
 
 
-Step = (
-    Embed
-    | RmsNorm
-    | LayerNorm
-    | Linear
-    | HeadLinear
-    | CopyParts
-    | Rotate
-    | Attention
-    | Activate
-    | GatedActivation
-    | SoftCap
-    | Add
-    | MoeFfn
-    | ShortConv
-    | StateScan
-    | GatedDelta
-    | SelectOutputs
-    | AddLinear
-    | GatedLinear
-    | NormAdd
-    | PreparedAttention
-)
+Step = Op | AddLinear | GatedLinear | NormAdd | PreparedAttention
 
 _READ_FIELDS: Mapping[type, tuple[str, ...]] = {
     Embed: (),
