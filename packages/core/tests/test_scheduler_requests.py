@@ -227,6 +227,23 @@ def test_a_request_that_takes_too_long_fails(decoder: HistoryDecoder) -> None:
     assert decoder.open_sequences == 0
 
 
+def test_the_time_of_a_request_begins_when_it_was_asked(decoder: HistoryDecoder) -> None:
+    clock = count(start=100, step=0.01)
+    with Scheduler(decoder, clock=lambda: next(clock)) as scheduler:
+        with pytest.raises(RequestTimeout, match="within 9 seconds"):
+            scheduler.submit(GenerationRequest(PROMPT, SHORT, timeout=9, asked=90)).result(10)
+        (answer,) = scheduler.submit(GenerationRequest(PROMPT, SHORT, timeout=20, asked=90)).result(10)
+    assert len(answer.tokens) == 3
+    assert answer.queued_seconds < 1  # in the scheduler's line
+
+
+def test_the_longest_waits_are_possible(decoder: HistoryDecoder) -> None:
+    scheduler = Scheduler(decoder)
+    handle = scheduler.submit(GenerationRequest(PROMPT, SHORT, timeout=10**400))
+    assert handle.get(float("inf")) and handle.result(float("inf"))
+    scheduler.close(grace=float("inf"))
+
+
 def test_waiting_for_a_result_can_be_given_up(decoder: HistoryDecoder, scheduler: Scheduler) -> None:
     gate, handle = hold(decoder, scheduler)
     with pytest.raises(TimeoutError, match=r"0\.01 seconds"):

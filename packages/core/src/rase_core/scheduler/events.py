@@ -4,6 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from rase_core.answer import Generation
+from rase_core.logprobs import TokenLogprobs
 
 
 @dataclass(frozen=True, slots=True)
@@ -13,6 +14,7 @@ class Piece:
     choice: int
     token: int | None
     text: str
+    logprobs: tuple[TokenLogprobs, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

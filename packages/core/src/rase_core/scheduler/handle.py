@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from queue import Empty, SimpleQueue
 
 from rase_core.answer import Generation
+from rase_core.deadline import waitable
 from rase_core.scheduler.events import Ended, Event, Failed, Piece
 from rase_core.scheduler.ticket import Ticket
 
@@ -40,7 +41,7 @@ class Handle(Iterator[Piece | Ended]):
 
     def wait(self, timeout: float | None = None) -> bool:
         """Wait for the end, at most so many seconds, and tell whether it has come."""
-        return self._ticket.settled.wait(timeout)
+        return self._ticket.settled.wait(waitable(timeout))
 
     def result(self, timeout: float | None = None) -> tuple[Generation, ...]:
         """Wait for the end and return every choice.
@@ -62,7 +63,7 @@ class Handle(Iterator[Piece | Ended]):
         if self._events is None or not self._unread:
             return None
         try:
-            event = self._events.get(timeout=timeout)
+            event = self._events.get(timeout=waitable(timeout))
         except Empty:
             raise TimeoutError from None
         if isinstance(event, Failed):

@@ -73,7 +73,9 @@ class Loop:
             if sequence.ticket.is_settled:
                 self._roster.remove(sequence, keep=True)
             elif sequence.answer.reason is None and not sequence.ticket.is_cancelled:
-                self._fail(sequence.ticket, RequestTimeout(sequence.ticket.timeout or 0.0), keep=True)
+                self._fail(
+                    sequence.ticket, RequestTimeout(sequence.ticket.deadline.timeout or 0.0), keep=True
+                )
             else:
                 self._cancel(sequence)
 

@@ -8,6 +8,7 @@ import numpy as np
 
 from rase_core.answer import Answer, Detokenizer, checked_prompt
 from rase_core.constraint import Constraint
+from rase_core.deadline import Deadline
 from rase_core.decoder import ModelLimits
 from rase_core.errors import InvalidParameter
 from rase_core.sampling import GenerationConfig
@@ -23,7 +24,8 @@ class GenerationRequest:
         detokenizers: makes one for each choice; None for no text.
         constraints: makes one for each choice; None for no rules.
         choice: sets apart the answers of one seed; the n choices have this number and those after it.
-        timeout: the most seconds from submission to the end.
+        timeout: the most seconds from asking to the end.
+        asked: when, by the scheduler's clock; None for when it is submitted.
     """
 
     prompt: Tokens[int]
@@ -33,13 +35,16 @@ class GenerationRequest:
     n: int = 1
     timeout: float | None = None
     constraints: Callable[[], Constraint] | None = None
+    asked: float | None = None
 
     def check(self, most_choices: int) -> None:
-        """Raise InvalidParameter for an impossible number of choices or timeout."""
+        """Raise InvalidParameter for an impossible number of choices."""
         if not 1 <= self.n <= most_choices:
             raise InvalidParameter("n", self.n, f"a whole number of 1 to {most_choices}")
-        if self.timeout is not None and not self.timeout > 0:
-            raise InvalidParameter("timeout", self.timeout, "more than 0 seconds")
+
+    def deadline(self, submitted: float) -> Deadline:
+        """Return when the time is over. Raises InvalidParameter for a timeout of nothing."""
+        return Deadline(self.timeout, submitted if self.asked is None else self.asked)
 
     def sequence(self, ticket: Ticket, number: int, limits: ModelLimits) -> Sequence:
         """Return the sequence of the first choice, with the other choices as its siblings.

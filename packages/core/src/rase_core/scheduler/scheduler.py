@@ -9,6 +9,7 @@ from time import perf_counter
 from types import TracebackType
 from typing import Self
 
+from rase_core.deadline import waitable
 from rase_core.decoder import BatchDecoder
 from rase_core.errors import BackendFailure, ShuttingDown
 from rase_core.scheduler.events import Event, OnEvent
@@ -74,7 +75,8 @@ class Scheduler:
         ShuttingDown after `close`, and BackendFailure when the scheduler is broken.
         """
         events: SimpleQueue[Event] = SimpleQueue()
-        ticket = Ticket(request.n, on_event or events.put, self._clock(), request.timeout, on_settled)
+        now = self._clock()
+        ticket = Ticket(request.n, on_event or events.put, now, request.deadline(now), on_settled)
         request.check(self._limits.running)
         sequence = request.sequence(ticket, next(self._numbers), self._decoder)
         if self._failure is not None:
@@ -95,7 +97,7 @@ class Scheduler:
         self._line.close()
         if threading.current_thread() is self._thread:
             return
-        self._thread.join(grace)
+        self._thread.join(waitable(grace))
         self._is_aborted = True
         self._thread.join()
 

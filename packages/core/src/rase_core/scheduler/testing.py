@@ -17,7 +17,7 @@ class Submitted:
     def __init__(self, request: GenerationRequest, scheduler: "StepwiseScheduler") -> None:
         self.request = request
         self.events: list[tuple[float, Event]] = []
-        self.ticket = Ticket(request.n, self._hear, scheduler.now, request.timeout)
+        self.ticket = Ticket(request.n, self._hear, scheduler.now, request.deadline(scheduler.now))
         self._scheduler = scheduler
 
     @property

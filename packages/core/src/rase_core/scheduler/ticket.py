@@ -4,6 +4,7 @@ import threading
 from collections.abc import Callable
 
 from rase_core.answer import Generation
+from rase_core.deadline import Deadline
 from rase_core.errors import BackendFailure
 from rase_core.scheduler.events import Ended, Event, Failed, OnEvent, Piece
 
@@ -22,11 +23,12 @@ class Ticket:
         choices: int,
         on_event: OnEvent,
         submitted: float = 0.0,
-        timeout: float | None = None,
+        deadline: Deadline | None = None,
         on_settled: OnSettled | None = None,
     ) -> None:
         self.choices = choices
-        self.submitted, self.timeout = submitted, timeout
+        self.submitted = submitted
+        self.deadline = deadline or Deadline(asked=submitted)
         self.is_cancelled = False
         self.error: Exception | None = None
         self.settled = threading.Event()
@@ -40,7 +42,7 @@ class Ticket:
 
     def is_late(self, now: float) -> bool:
         """Whether its time is over."""
-        return self.timeout is not None and now - self.submitted > self.timeout
+        return self.deadline.is_past(now)
 
     def tell(self, piece: Piece) -> bool:
         """Report a piece; a listener that returns False cancels the request, which is returned."""
