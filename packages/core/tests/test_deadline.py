@@ -9,7 +9,6 @@ from hypothesis import strategies as st
 from rase_core.deadline import Deadline, waitable
 from rase_core.errors import InvalidParameter, RequestTimeout
 
-
 SHORT = st.floats(min_value=0, max_value=4, exclude_min=True)
 LONG = st.floats(min_value=600) | st.integers(min_value=600)
 
