@@ -21,6 +21,7 @@ if TYPE_CHECKING:
         EngineError,
         HubError,
         IntegrityMismatch,
+        InvalidAlias,
         InvalidConversation,
         InvalidGenerationConfig,
         InvalidGguf,
@@ -28,9 +29,11 @@ if TYPE_CHECKING:
         InvalidManifest,
         InvalidModelId,
         InvalidParameter,
+        MemoryTaken,
         ModelFileError,
         ModelFileNotFound,
         ModelNotFound,
+        ModelTooLarge,
         QueueFull,
         RequestError,
         RequestTimeout,
@@ -46,6 +49,7 @@ if TYPE_CHECKING:
     )
     from rase_core.generation import Detokenizer, Generation, StopReason, TokenEvent, generate, generate_with
     from rase_core.hub import Hub, PulledModel, pull
+    from rase_core.logprobs import Logprobs, TokenLogprobs
     from rase_core.manifest import ModelFormat, ModelKind, ModelManifest, ModelSource, WeightsFile
     from rase_core.progress import Progress, ProgressEvent, ProgressPhase
     from rase_core.registration import ModelFacts, Registration
@@ -74,6 +78,7 @@ __all__ = [
     "Hub",
     "HubError",
     "IntegrityMismatch",
+    "InvalidAlias",
     "InvalidConversation",
     "InvalidGenerationConfig",
     "InvalidGguf",
@@ -82,6 +87,8 @@ __all__ = [
     "InvalidModelId",
     "InvalidParameter",
     "Logits",
+    "Logprobs",
+    "MemoryTaken",
     "ModelFacts",
     "ModelFileError",
     "ModelFileNotFound",
@@ -92,6 +99,7 @@ __all__ = [
     "ModelNotFound",
     "ModelRegistry",
     "ModelSource",
+    "ModelTooLarge",
     "ProbeAttempt",
     "ProbeReport",
     "Prober",
@@ -113,6 +121,7 @@ __all__ = [
     "TemplateError",
     "TokenDecoder",
     "TokenEvent",
+    "TokenLogprobs",
     "TokenizerError",
     "UnencodableText",
     "UnenforceableFormat",
@@ -147,6 +156,7 @@ _MODULES = {
     "Hub": "rase_core.hub",
     "HubError": "rase_core.errors",
     "IntegrityMismatch": "rase_core.errors",
+    "InvalidAlias": "rase_core.errors",
     "InvalidConversation": "rase_core.errors",
     "InvalidGenerationConfig": "rase_core.errors",
     "InvalidGguf": "rase_core.errors",
@@ -155,6 +165,8 @@ _MODULES = {
     "InvalidModelId": "rase_core.errors",
     "InvalidParameter": "rase_core.errors",
     "Logits": "rase_core.decoder",
+    "Logprobs": "rase_core.logprobs",
+    "MemoryTaken": "rase_core.errors",
     "ModelFacts": "rase_core.registration",
     "ModelFileError": "rase_core.errors",
     "ModelFileNotFound": "rase_core.errors",
@@ -165,6 +177,7 @@ _MODULES = {
     "ModelNotFound": "rase_core.errors",
     "ModelRegistry": "rase_core.registry",
     "ModelSource": "rase_core.manifest",
+    "ModelTooLarge": "rase_core.errors",
     "ProbeAttempt": "rase_core.device",
     "ProbeReport": "rase_core.device",
     "Prober": "rase_core.device",
@@ -186,6 +199,7 @@ _MODULES = {
     "TemplateError": "rase_core.errors",
     "TokenDecoder": "rase_core.decoder",
     "TokenEvent": "rase_core.generation",
+    "TokenLogprobs": "rase_core.logprobs",
     "TokenizerError": "rase_core.errors",
     "UnencodableText": "rase_core.errors",
     "UnenforceableFormat": "rase_core.errors",

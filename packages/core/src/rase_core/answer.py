@@ -4,13 +4,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from operator import index
-from typing import Protocol, SupportsIndex
+from typing import SupportsIndex
 
 import numpy as np
+from numpy.typing import NDArray
 
 from rase_core.constraint import Allowed, Constraint
 from rase_core.decoder import Logits, ModelLimits
 from rase_core.errors import ContextOverflow, InvalidGenerationConfig, InvalidParameter
+from rase_core.logprobs import AnswerLogprobs, Logprobs, PromptLogprobs, Spelling, TokenLogprobs
 from rase_core.sampling import GenerationConfig, Sampler
 from rase_core.stopping import StopMatcher
 from rase_core.text import Utf8Assembler
@@ -26,11 +28,8 @@ class StopReason(StrEnum):
     CONTEXT_FULL = "context_full"
 
 
-class Detokenizer(Protocol):
-    """Turns the tokens of one answer into its bytes, one token after the other."""
-
-    def push(self, token: int) -> bytes:
-        """Return the bytes that one more token adds; they may end within a character."""
+Detokenizer = Spelling
+"""Turns the tokens of one answer into its bytes, one token after the other."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,11 +37,13 @@ class TokenEvent:
     """One generated token and the text that became certain with it.
 
     `text` holds whole characters that cannot belong to a stop string any more; it is empty while text is held
-    back. The last event of a generation has no token when it only delivers what was held back.
+    back. The last event of a generation has no token when it only delivers what was held back. `logprobs`
+    are those of the tokens whose text has begun to come out, where they were asked for.
     """
 
     token: int | None
     text: str
+    logprobs: tuple[TokenLogprobs, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +52,8 @@ class Generation:
 
     `tokens` and `text` leave out the stop token; `text` is cut before the stop string `stop`, whose tokens
     stay in `tokens`. `cached_tokens` of the prompt were not computed again. Times are wall-clock seconds;
-    those that a scheduler makes a running request wait count as decoding.
+    those that a scheduler makes a running request wait count as decoding. `logprobs`, where they were asked
+    for, are those of the tokens that have a part in the text, so not of a stop string's.
     """
 
     tokens: tuple[int, ...]
@@ -63,6 +65,8 @@ class Generation:
     decode_seconds: float
     queued_seconds: float = 0.0
     cached_tokens: int = 0
+    logprobs: tuple[TokenLogprobs, ...] | None = None
+    prompt_logprobs: tuple[TokenLogprobs, ...] | None = None
 
 
 class Answer:
@@ -70,10 +74,11 @@ class Answer:
 
     `prompt` is one that `checked_prompt` returned. `reason` is None while the answer goes on; it may have
     ended before its first token. Without a detokenizer there is no text. A `constraint` that leaves nothing
-    but the end has the effect of an end token.
+    but the end has the effect of an end token. With `prompt_logprobs` the answer does not end before
+    `see_prompt` has had all of the prompt.
 
     Raises InvalidGenerationConfig for stop strings without a detokenizer and for token ids outside the
-    vocabulary, InvalidParameter for an impossible choice.
+    vocabulary, InvalidParameter for an impossible choice and for log probabilities without a detokenizer.
     """
 
     def __init__(
@@ -84,6 +89,8 @@ class Answer:
         detokenizer: Detokenizer | None = None,
         choice: int = 0,
         constraint: Constraint | None = None,
+        logprobs: Logprobs | None = None,
+        prompt_logprobs: PromptLogprobs | None = None,
     ) -> None:
         _check_request(config, detokenizer, choice)
         config.check_tokens(limits.vocab_size)
@@ -95,13 +102,26 @@ class Answer:
         self._matcher = StopMatcher(config.stop)
         self._pieces: list[str] = []
         self._is_refused = False
+        self._logprobs = _answer_logprobs(logprobs, detokenizer)
+        self._prompt_logprobs = prompt_logprobs
         self.tokens: list[int] = []
-        self.reason: StopReason | None = self._end()
+        self.reason: StopReason | None = None if self.tells_prompt else self._end()
 
     @property
     def takes_likeliest(self) -> bool:
         """Whether the next token is the one with the largest logit, the lowest id among equals."""
         return self._constraint is None and self._sampler.takes_likeliest
+
+    @property
+    def tells_prompt(self) -> bool:
+        """Whether rows of the prompt are still to be seen."""
+        return self._prompt_logprobs is not None and not self._prompt_logprobs.is_complete
+
+    def see_prompt(self, position: int, logits: NDArray[np.float32]) -> None:
+        """Take the rows after the prompt's tokens from a position on, float32 [rows, vocab]."""
+        if self._prompt_logprobs is not None:
+            self._prompt_logprobs.see(position, logits)
+            self.reason = self.reason or (None if self.tells_prompt else self._end())
 
     def choose(self, logits: Logits) -> int:
         """Return the next token by logits float32 [vocab].
@@ -110,8 +130,11 @@ class Answer:
         """
         return self._sampler.sample(logits, self._position, self._allowed(logits.size))
 
-    def add(self, token: int) -> TokenEvent | None:
-        """Append the token that was chosen and return the report of it; None for one that ends the answer."""
+    def add(self, token: int, logits: Logits | None = None) -> TokenEvent | None:
+        """Append the token that was chosen and return the report of it; None for one that ends the answer.
+
+        Log probabilities are told by `logits`, float32 [vocab], as the model gave them.
+        """
         if token in self._stop_tokens:
             self.reason = StopReason.STOP_TOKEN
             return None
@@ -119,7 +142,7 @@ class Answer:
         if self._constraint is not None:
             self._constraint.accept(token)
         self.tokens.append(token)
-        event = TokenEvent(token, self._text(token))
+        event = TokenEvent(token, *self._text(token, logits))
         self._pieces.append(event.text)
         self.reason = StopReason.STOP_STRING if self._matcher.stop is not None else self._end()
         return event
@@ -134,12 +157,13 @@ class Answer:
         self.cancel()
 
     def flush(self) -> TokenEvent | None:
-        """Return the report of the text held back when the answer ended; None when there is none."""
+        """Return the report of what was held back when the answer ended; None when there is nothing."""
         held = self._matcher.flush()
-        if not held or self._is_refused:
+        if self._is_refused:
             return None
         self._pieces.append(held)
-        return TokenEvent(None, held)
+        told = self._told(held, is_last=self._matcher.stop is None)
+        return TokenEvent(None, held, told) if held or told else None
 
     def generation(
         self,
@@ -160,6 +184,8 @@ class Answer:
             decode_seconds=decode_seconds,
             queued_seconds=queued_seconds,
             cached_tokens=cached_tokens,
+            logprobs=None if self._logprobs is None else tuple(self._logprobs.told),
+            prompt_logprobs=None if self._prompt_logprobs is None else tuple(self._prompt_logprobs.told),
         )
 
     @property
@@ -185,10 +211,19 @@ class Answer:
             return StopReason.MAX_TOKENS
         return StopReason.CONTEXT_FULL if self._position >= self._limits.context_length else None
 
-    def _text(self, token: int) -> str:
+    def _text(self, token: int, logits: Logits | None) -> tuple[str, tuple[TokenLogprobs, ...]]:
+        """Return the text that is certain with one more token, and the log probabilities that go with it."""
         if self._detokenizer is None:
-            return ""
-        return self._matcher.push(self._characters.push(self._detokenizer.push(token)))
+            return "", ()
+        data = self._detokenizer.push(token)
+        characters = self._characters.push(data)
+        if self._logprobs is not None and logits is not None:
+            self._logprobs.add(token, data, characters, logits)
+        text = self._matcher.push(characters)
+        return text, self._told(text)
+
+    def _told(self, text: str, *, is_last: bool = False) -> tuple[TokenLogprobs, ...]:
+        return () if self._logprobs is None else self._logprobs.come_out(text, is_last=is_last)
 
 
 def checked_prompt(prompt: Sequence[int], limits: ModelLimits) -> list[int]:
@@ -205,6 +240,14 @@ def checked_prompt(prompt: Sequence[int], limits: ModelLimits) -> list[int]:
         if not isinstance(token, SupportsIndex) or not 0 <= index(token) < limits.vocab_size:
             raise InvalidParameter("prompt", token, f"token ids of 0 to {limits.vocab_size - 1}")
     return [index(token) for token in prompt]
+
+
+def _answer_logprobs(asked: Logprobs | None, detokenizer: Detokenizer | None) -> AnswerLogprobs | None:
+    if asked is None:
+        return None
+    if detokenizer is None:
+        raise InvalidParameter("logprobs", asked, "none without a detokenizer")
+    return AnswerLogprobs(asked.top, detokenizer)
 
 
 def _check_request(config: GenerationConfig, detokenizer: Detokenizer | None, choice: int) -> None:

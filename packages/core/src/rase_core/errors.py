@@ -3,6 +3,7 @@
     EngineError
     ├── StoreError                  the model store
     │   ├── InvalidModelId
+    │   ├── InvalidAlias
     │   ├── ModelNotFound
     │   ├── InvalidManifest
     │   └── IntegrityMismatch
@@ -28,6 +29,8 @@
     ├── QueueFull                   the scheduler
     ├── ShuttingDown
     ├── BackendUnavailable          the machine
+    ├── ModelTooLarge
+    ├── MemoryTaken
     ├── ConstraintFailure           an answer under way
     └── BackendFailure
         └── InvalidLogits
@@ -63,6 +66,14 @@ class InvalidModelId(StoreError):
             "use letters, digits, '-', '_' and '.', at most 128 of them, not starting with a dot or '-'",
         )
         self.model_id, self.reason = model_id, reason
+
+
+class InvalidAlias(StoreError):
+    """A text cannot be another name of a model, or cannot be taken for one: why."""
+
+    def __init__(self, alias: object, reason: str, advice: str | None = None) -> None:
+        super().__init__(f"alias {_shown(alias)}: {reason}", advice)
+        self.alias, self.reason = alias, reason
 
 
 class ModelNotFound(StoreError):
@@ -272,6 +283,31 @@ class BackendUnavailable(EngineError):
     def __init__(self, backend: str, reason: str, advice: str | None = None) -> None:
         super().__init__(f"the {backend} backend is unavailable: {reason}", advice)
         self.backend, self.reason = backend, reason
+
+
+class ModelTooLarge(EngineError):
+    """A model needs more memory, in bytes, than all models may take together; `parts` says what for."""
+
+    def __init__(self, model_id: str, needed: int, limit: int, parts: str) -> None:
+        super().__init__(
+            f"model {model_id!r} needs {needed / 1e6:,.0f} MB of memory ({parts}), more than the "
+            f"{limit / 1e6:,.0f} MB that models may take",
+            "allow models more memory (--max-memory), or give this one a shorter context (--context-length)",
+        )
+        self.model_id, self.needed, self.limit = model_id, needed, limit
+
+
+class MemoryTaken(EngineError):
+    """A model has no room beside those that are in use; sizes are in bytes."""
+
+    def __init__(self, model_id: str, needed: int, limit: int, users: Iterable[str]) -> None:
+        self.users = tuple(users)
+        super().__init__(
+            f"model {model_id!r} needs {needed / 1e6:,.0f} MB of the {limit / 1e6:,.0f} MB of memory that "
+            f"models may take, and these are in use: {', '.join(self.users)}",
+            "try again later, or allow models more memory (--max-memory)",
+        )
+        self.model_id, self.needed, self.limit = model_id, needed, limit
 
 
 class BackendFailure(EngineError):

@@ -6,6 +6,8 @@ from time import perf_counter
 from rase_core.answer import Answer, Detokenizer, Generation, StopReason, TokenEvent, checked_prompt
 from rase_core.constraint import Constraint
 from rase_core.decoder import TokenDecoder
+from rase_core.errors import InvalidParameter
+from rase_core.logprobs import Logprobs
 from rase_core.sampling import GenerationConfig
 
 __all__ = ["Detokenizer", "Generation", "OnToken", "StopReason", "TokenEvent", "generate", "generate_with"]
@@ -22,6 +24,7 @@ def generate(
     detokenizer: Detokenizer | None = None,
     choice: int = 0,
     constraint: Constraint | None = None,
+    logprobs: Logprobs | None = None,
 ) -> Generation:
     """Generate an answer to the end, as generate_with without its reports."""
     return generate_with(
@@ -33,6 +36,7 @@ def generate(
         detokenizer=detokenizer,
         choice=choice,
         constraint=constraint,
+        logprobs=logprobs,
     )
 
 
@@ -46,20 +50,24 @@ def generate_with(
     detokenizer: Detokenizer | None = None,
     choice: int = 0,
     constraint: Constraint | None = None,
+    logprobs: Logprobs | None = None,
 ) -> Generation:
     """Generate an answer and report each token as it comes; a report answered with False ends the generation.
 
     `cancelled` is asked before the prefill and before every decode; a report that was answered with False is
     the last one, and what is held back then is in no report and not in the text. A prompt that fills the
     context leaves no room for an answer: that is an empty generation with CONTEXT_FULL. Without a detokenizer
-    there is no text. A `constraint`, which is used up, holds the answer to its rules.
+    there is no text. A `constraint`, which is used up, holds the answer to its rules. `logprobs` are told
+    of the answer, not of the prompt.
 
     Raises ContextOverflow when the prompt is longer than the context, InvalidParameter for an empty prompt or
     a token outside the vocabulary, InvalidGenerationConfig for stop strings without a detokenizer, and what
     sampler, constraint and decoder raise.
     """
     tokens = checked_prompt(prompt, decoder)
-    answer = Answer(tokens, config, decoder, detokenizer, choice, constraint)
+    if logprobs is not None and logprobs.of_prompt:
+        raise InvalidParameter("logprobs", logprobs, "none of the prompt, which only a scheduler tells")
+    answer = Answer(tokens, config, decoder, detokenizer, choice, constraint, logprobs)
     return _Run(decoder, answer, cancelled or (lambda: False), on_token).run(tokens)
 
 
@@ -91,7 +99,7 @@ class _Run:
         self._decode_started = perf_counter()
         self._prefill_seconds = self._decode_started - started
         while True:
-            self._report(answer.add(answer.choose(logits)))
+            self._report(answer.add(answer.choose(logits), logits))
             self._check_cancelled()
             if answer.reason is not None:
                 return

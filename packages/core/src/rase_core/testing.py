@@ -66,6 +66,10 @@ class ScriptedDetokenizer:
         """Return the token's bytes."""
         return self._pieces.get(token, b"")
 
+    def piece(self, token: int) -> bytes:
+        """Return the token's bytes, or its number in brackets."""
+        return self._pieces.get(token) or f"<{token}>".encode()
+
 
 class HistoryDecoder:
     """A TokenDecoder and BatchDecoder whose logits are a hash of all tokens of the sequence.

@@ -6,6 +6,7 @@ from functools import partial
 from types import NoneType
 
 from rase_core.errors import ContextOverflow, InvalidParameter
+from rase_core.logprobs import Logprobs
 from rase_core.sampling import GenerationConfig
 from rase_core.scheduler import GenerationRequest
 
@@ -32,6 +33,7 @@ class Terms:
         choice: sets apart the answers of one seed; of `n` answers it is the number of the first.
         timeout: the most seconds from asking to the end.
         response_format: what the answer must look like; None for any text.
+        logprobs: what is told of the probabilities of tokens; None for nothing.
     """
 
     config: GenerationConfig | None = None
@@ -39,6 +41,7 @@ class Terms:
     n: int = 1
     timeout: float | None = None
     response_format: ResponseFormat | None = None
+    logprobs: Logprobs | None = None
 
     def __post_init__(self) -> None:
         """Raise InvalidParameter for a value of another type."""
@@ -54,6 +57,7 @@ _KINDS: Mapping[str, tuple[tuple[type, ...], str]] = {
     "n": ((int,), "a whole number"),
     "timeout": ((int, float, NoneType), "a number of seconds or None"),
     "response_format": ((ResponseFormat, NoneType), "a ResponseFormat or None"),
+    "logprobs": ((Logprobs, NoneType), "Logprobs or None"),
 }
 """Of the fields of Terms."""
 
@@ -170,6 +174,8 @@ def _request(
         terms.choice,
         terms.n,
         terms.timeout,
+        logprobs=terms.logprobs,
+        prompt_detokenizers=tokenizer.detokenizer,
     )
 
 

@@ -22,6 +22,10 @@ class RevealingStream:
             return data
         return (self._names(token) or "").encode()
 
+    def piece(self, token: int) -> bytes:
+        """Return the bytes that a token is spelt with."""
+        return self._stream.piece(token)
+
 
 def silent_ids(tokenizer: Tokenizer, texts: Iterable[str]) -> dict[str, int]:
     """Return the ids of those texts that are tokens which stand for no text."""

@@ -117,6 +117,7 @@ class Loop:
 
     def _take(self, plan: StepPlan, logits: Logits, now: float) -> None:
         completed = plan.completed()
+        logits = plan.without_prompts(logits)
         self._totals.batch_sizes[len(completed)] += 1
         for sequence, count in plan.counts.items():
             self._roster.grow(sequence, count)
@@ -129,11 +130,11 @@ class Loop:
     def _advance(self, sequence: Sequence, logits: Logits, likeliest_token: int) -> None:
         """Give a sequence its next token: `likeliest_token`, or what its sampler chooses where that is -1."""
         ticket, answer = sequence.ticket, sequence.answer
-        if ticket.is_settled or ticket.is_cancelled:
+        if ticket.is_settled or ticket.is_cancelled or answer.reason is not None:
             return
         try:
             token = likeliest_token if likeliest_token >= 0 else answer.choose(logits)
-            event = answer.add(token)
+            event = answer.add(token, logits)
         except Exception as error:  # noqa: BLE001 - whatever it is, it concerns this request alone
             self._fail(ticket, error, keep=False)
             return
@@ -147,7 +148,7 @@ class Loop:
 
     def _tell(self, sequence: Sequence, event: TokenEvent) -> bool:
         ticket = sequence.ticket
-        is_welcome = ticket.tell(Piece(sequence.choice, event.token, event.text))
+        is_welcome = ticket.tell(Piece(sequence.choice, event.token, event.text, event.logprobs))
         if ticket.error is not None:
             self._totals.failed[type(ticket.error).__name__] += 1
         return is_welcome

@@ -4,9 +4,12 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 import numpy as np
+from numpy.typing import NDArray
 
-from rase_core.decoder import Batch
+from rase_core.decoder import Batch, Logits
 from rase_core.scheduler.sequence import Sequence
+
+_MOST_TOLD = 64  # tokens of a prompt whose logits, a whole vocabulary each, are there at once
 
 
 @dataclass(slots=True)
@@ -32,7 +35,7 @@ class StepPlan:
 
     def prefill(self, sequence: Sequence, budget: int) -> int:
         """Take as much of a prompt as the budget allows; return the rest of the budget."""
-        count = min(budget, sequence.pending)
+        count = min(budget, sequence.pending, _MOST_TOLD if sequence.tells_prompt else budget)
         if count > 0:
             self.counts[sequence] = count
         return budget - count
@@ -49,6 +52,19 @@ class StepPlan:
         """Return the sequences that get logits, in the order of their rows."""
         return [sequence for sequence, count in self.counts.items() if count == sequence.pending]
 
+    def without_prompts(self, logits: Logits) -> Logits:
+        """Give the sequences that tell of their prompt its rows; return the rows of `completed`."""
+        if not any(sequence.tells_prompt for sequence in self.counts):
+            return logits
+        ends = np.cumsum([self._outputs(sequence) for sequence in self.counts])
+        is_whole = [count == sequence.pending for sequence, count in self.counts.items()]
+        starts = [end - self._outputs(s) for s, end in zip(self.counts, ends.tolist(), strict=True)]
+        for sequence, start, end in zip(self.counts, starts, ends.tolist(), strict=True):
+            if sequence.tells_prompt:
+                sequence.see_prompt(logits[start:end])
+        rows: Logits = logits[(ends - 1)[is_whole]]
+        return rows
+
     def batch(self) -> Batch:
         """Return the rows for the decoder."""
         counts = np.fromiter(self.counts.values(), np.int32, len(self.counts))
@@ -61,5 +77,19 @@ class StepPlan:
             sequences=np.repeat(handles, counts),
             positions=np.arange(ends[-1], dtype=np.int32) + np.repeat(lengths - before, counts),
             tokens=np.concatenate([sequence.chunk(count) for sequence, count in self.counts.items()]),
-            outputs=(ends - 1)[counts == pending],
+            outputs=self._output_rows(ends, counts == pending),
         )
+
+    def _outputs(self, sequence: Sequence) -> int:
+        """Return how many rows of logits a sequence gets."""
+        count = self.counts[sequence]
+        return count if sequence.tells_prompt else int(count == sequence.pending)
+
+    def _output_rows(self, ends: NDArray[np.int32], is_whole: NDArray[np.bool_]) -> NDArray[np.int32]:
+        if not any(sequence.tells_prompt for sequence in self.counts):
+            return (ends - 1)[is_whole]
+        rows = [
+            np.arange(end - self._outputs(sequence), end, dtype=np.int32)
+            for sequence, end in zip(self.counts, ends.tolist(), strict=True)
+        ]
+        return np.concatenate(rows)

@@ -29,6 +29,9 @@ class Match:
     promised: int
 
 
+NO_MATCH = Match(None, 0, 0)
+
+
 class SequencePool:
     """Sequences in use and those kept as prefixes of later ones.
 
@@ -48,7 +51,7 @@ class SequencePool:
 
     def match(self, tokens: Tokens) -> Match:
         """Look for the longest prefix of the tokens, short of the last, that a sequence has or will have."""
-        best, promised = Match(None, 0, 0), 0
+        best, promised = NO_MATCH, 0
         for node in self._tree.walk(tokens[:-1]):
             promised = node.depth * self._tree.block_tokens
             source = next((held for held in node.holders if self._has(held, promised)), None)

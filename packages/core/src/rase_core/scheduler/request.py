@@ -11,6 +11,7 @@ from rase_core.constraint import Constraint
 from rase_core.deadline import Deadline
 from rase_core.decoder import ModelLimits
 from rase_core.errors import InvalidParameter
+from rase_core.logprobs import Logprobs, PromptLogprobs
 from rase_core.sampling import GenerationConfig
 from rase_core.scheduler.sequence import Sequence
 from rase_core.scheduler.ticket import Ticket
@@ -26,6 +27,8 @@ class GenerationRequest:
         choice: sets apart the answers of one seed; the n choices have this number and those after it.
         timeout: the most seconds from asking to the end.
         asked: when, by the scheduler's clock; None for when it is submitted.
+        logprobs: what is told of probabilities; needs detokenizers.
+        prompt_detokenizers: makes one for the prompt's own tokens; None for one like those of the choices.
     """
 
     prompt: Tokens[int]
@@ -36,6 +39,8 @@ class GenerationRequest:
     timeout: float | None = None
     constraints: Callable[[], Constraint] | None = None
     asked: float | None = None
+    logprobs: Logprobs | None = None
+    prompt_detokenizers: Callable[[], Detokenizer] | None = None
 
     def check(self, most_choices: int) -> None:
         """Raise InvalidParameter for an impossible number of choices."""
@@ -62,4 +67,19 @@ class GenerationRequest:
     def _answer(self, prompt: list[int], limits: ModelLimits, index: int) -> Answer:
         detokenizer = self.detokenizers() if self.detokenizers is not None else None
         constraint = self.constraints() if self.constraints is not None else None
-        return Answer(prompt, self.config, limits, detokenizer, self.choice + index, constraint)
+        return Answer(
+            prompt,
+            self.config,
+            limits,
+            detokenizer,
+            self.choice + index,
+            constraint,
+            self.logprobs,
+            self._prompt_logprobs(prompt),
+        )
+
+    def _prompt_logprobs(self, prompt: list[int]) -> PromptLogprobs | None:
+        make = self.prompt_detokenizers or self.detokenizers
+        if self.logprobs is None or not self.logprobs.of_prompt or make is None:
+            return None
+        return PromptLogprobs(prompt, self.logprobs.top, make())

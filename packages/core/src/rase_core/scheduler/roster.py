@@ -9,7 +9,7 @@ from rase_core.errors import BackendFailure
 from rase_core.scheduler.limits import SchedulerLimits
 from rase_core.scheduler.line import WaitingLine
 from rase_core.scheduler.plan import StepPlan
-from rase_core.scheduler.pool import Held, SequencePool
+from rase_core.scheduler.pool import NO_MATCH, Held, SequencePool
 from rase_core.scheduler.sequence import Sequence
 
 _CONTEXTS_CACHED = 4
@@ -40,7 +40,7 @@ class Roster:
         sequence = self._next()
         if sequence is None or not self._may_start(sequence):
             return None
-        match = self.pool.match(sequence.tokens)
+        match = NO_MATCH if sequence.tells_prompt else self.pool.match(sequence.tokens)
         if match.promised > match.length:
             return None
         sequence.held = self.pool.open(sequence.tokens, match)

@@ -61,6 +61,16 @@ class Sequence:
         """How many sequences it is going to be."""
         return 1 + len(self.siblings)
 
+    @property
+    def tells_prompt(self) -> bool:
+        """Whether the logits of all tokens are wanted, not only those of the last."""
+        return self.answer.tells_prompt
+
+    def see_prompt(self, rows: NDArray[np.float32]) -> None:
+        """Take the logits after the first of the pending tokens, float32 [rows, vocab]."""
+        for sequence in (self, *self.siblings):
+            sequence.answer.see_prompt(self.length, rows)
+
     def chunk(self, count: int) -> NDArray[np.int32]:
         """Return the first of the pending tokens."""
         return self._tokens[self.length : self.length + count]

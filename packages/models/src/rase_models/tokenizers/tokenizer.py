@@ -2,7 +2,7 @@
 
 import re
 import threading
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from functools import cached_property
@@ -90,18 +90,31 @@ class TokenStream:
             return data.removeprefix(b" ")
         return data
 
+    def piece(self, token: int) -> bytes:
+        """Return the bytes that a token is spelt with, also one that is no part of the text."""
+        return self._pieces.bytes_of(token)
+
 
 class Tokenizer:
     """Text to token ids and back. It holds no state between calls and may be used from many threads."""
 
     def __init__(
-        self, encoder: Encoder, pieces: Pieces, rules: SpecialRules, losses: Losses | None = None
+        self,
+        encoder: Encoder,
+        pieces: Pieces,
+        rules: SpecialRules,
+        losses: Losses | None = None,
+        narrow: "Callable[[int], Tokenizer] | None" = None,
     ) -> None:
-        """`losses` is None where a text may be much longer than what its tokens stand for."""
+        """`losses` is None where a text may be much longer than what its tokens stand for.
+
+        `narrow` does the work of `narrowed`; None where no token can be left out.
+        """
         self._encoder = encoder
         self._pieces = pieces
         self._rules = rules
         self._losses = losses
+        self._narrow = narrow
         self._turn = threading.Lock()
 
     def encode(self, text: str, add_special_tokens: bool = True, parse_special: bool = True) -> list[int]:
@@ -151,6 +164,15 @@ class Tokenizer:
         return TokenStream(
             self._pieces, self._rules, skip_special_tokens=skip_special_tokens, strip=not continues
         )
+
+    def narrowed(self, vocab_size: int) -> "Tokenizer":
+        """Return this tokenizer without the tokens of `vocab_size` and above that were added to its model.
+
+        Where its model itself has such tokens, all stay.
+        """
+        if self._narrow is None or self.vocab_size <= vocab_size:
+            return self
+        return self._narrow(vocab_size)
 
     def _turn_of(self, text: str) -> AbstractContextManager[object]:
         return nullcontext() if len(text) <= LONG else self._turn
