@@ -22,6 +22,7 @@ from rase_core.sampling import GenerationConfig
 from rase_models import Engine
 from rase_models.gguf import open_gguf
 from rase_models.testing import BYTES, SPECIAL_TOKENS, VOCABULARY, write_tiny_model
+from rase_models.tokenizers import load_tokenizer
 
 CONFIG = GenerationConfig(max_tokens=5, ignore_eos=True)
 
@@ -188,7 +189,7 @@ def tokenizer_json(tmp_path: Path) -> Path:
     return write_tokenizer(tmp_path / "tokenizer.json", VOCABULARY[:BYTES])
 
 
-def write_tokenizer(path: Path, tokens: Sequence[str]) -> Path:
+def write_tokenizer(path: Path, tokens: Sequence[str], *added: str) -> Path:
     from tokenizers import AddedToken, Tokenizer, decoders, models, pre_tokenizers
     from tokenizers.normalizers import Lowercase
 
@@ -196,7 +197,7 @@ def write_tokenizer(path: Path, tokens: Sequence[str]) -> Path:
     tokenizer.normalizer = Lowercase()
     tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
     tokenizer.decoder = decoders.ByteLevel()
-    tokenizer.add_special_tokens([AddedToken(token, special=True) for token in SPECIAL_TOKENS])
+    tokenizer.add_special_tokens([AddedToken(token, special=True) for token in (*SPECIAL_TOKENS, *added)])
     tokenizer.save(str(path))
     return path
 
@@ -233,6 +234,19 @@ def test_a_tokenizer_of_another_model_is_refused(
     ModelRegistry(engine.store).attach_tokenizer("tiny", foreign)
     with pytest.raises(TokenizerError, match=reason):
         engine.load("tiny")
+
+
+def test_tokens_added_for_other_models_of_the_family_are_text(engine: Engine, tmp_path: Path) -> None:
+    path = write_tokenizer(tmp_path / "tokenizer.json", VOCABULARY, "<image_soft_token>", "<|eot_id|>")
+    assert load_tokenizer(path).vocab_size == len(VOCABULARY) + 2
+    engine.attach_tokenizer("tiny", path)
+    tokenizer = engine.load("tiny").tokenizer
+    assert tokenizer.vocab_size == len(VOCABULARY)
+    text = "<image_soft_token>"
+    assert tokenizer.encode(text) == tokenizer.encode(text, parse_special=False)
+    assert tokenizer.decode(tokenizer.encode("a <|eot_id|> b")) == "a <|eot_id|> b"
+    assert max(tokenizer.eos_token_ids) < len(VOCABULARY)
+    engine.generate("tiny", text, GenerationConfig(max_tokens=2))
 
 
 def test_a_tokenizer_may_spell_some_tokens_differently_or_lack_some(engine: Engine, tmp_path: Path) -> None:

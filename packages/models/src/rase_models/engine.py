@@ -26,7 +26,7 @@ from rase_models.session import Session
 from rase_models.session_cache import SessionCache
 from rase_models.session_loader import SessionLoader
 from rase_models.text_stream import IsCancelled, TextStream
-from rase_models.tokenizers import check_match, load_tokenizer, tokenizer_from_gguf
+from rase_models.tokenizers import fitted, load_tokenizer, tokenizer_from_gguf
 
 OnText = Callable[[str], bool | None]
 
@@ -342,9 +342,9 @@ class Engine(ModelStore):
         Nothing is verified, and nothing stays in memory.
         """
         file = open_gguf(weights)
-        words = tokenizer_from_gguf(file) if tokenizer is None else load_tokenizer(tokenizer)
+        given = tokenizer_from_gguf(file) if tokenizer is None else load_tokenizer(tokenizer)
         program = build_program(file)
-        check_match(words, file, program.vocab_size)
+        words = fitted(given, file, program.vocab_size)
         question = Completion(prompt, Terms(config=config))
         request = question.request_with(words, GenerationConfig(), program.context_length)
         detokenizer = words.detokenizer(continues=True)

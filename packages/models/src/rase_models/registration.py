@@ -10,7 +10,7 @@ from rase_core.registration import ModelFacts
 
 from rase_models.architectures import build_program, supported_architectures
 from rase_models.gguf import open_gguf
-from rase_models.tokenizers import Tokenizer, check_match
+from rase_models.tokenizers import Tokenizer, fitted
 
 ARCHITECTURE_ALIASES: Mapping[str, frozenset[str]] = MappingProxyType(
     {"llama": frozenset({"llama2", "llama3", "mistral", "mixtral"})}
@@ -34,6 +34,6 @@ def describe_gguf(path: Path, tokenizer: Tokenizer | None = None) -> ModelFacts:
     file = open_gguf(path)
     program = build_program(file)
     if tokenizer is not None:
-        check_match(tokenizer, file, program.vocab_size)
+        fitted(tokenizer, file, program.vocab_size)
     aliases = ARCHITECTURE_ALIASES.get(program.architecture, frozenset())
     return ModelFacts(program.architecture, program.context_length, aliases)

@@ -32,7 +32,7 @@ from rase_models.kv_budget import kv_budget
 from rase_models.loading import load_gguf
 from rase_models.registration import ARCHITECTURE_ALIASES
 from rase_models.session import Session
-from rase_models.tokenizers import Tokenizer, check_match, load_tokenizer, tokenizer_from_gguf
+from rase_models.tokenizers import Tokenizer, fitted, load_tokenizer, tokenizer_from_gguf
 
 _CONTEXTS_KEPT, _SHARE_KEPT = 4, 4
 
@@ -61,7 +61,7 @@ class SessionLoader:
         """Load a model and hash its files in the same pass.
 
         Raises IntegrityMismatch when a file is not the one that was registered, ArchitectureMismatch, and
-        what `load_gguf`, `load_tokenizer`, `tokenizer_from_gguf` and `check_match` raise. Nothing stays in
+        what `load_gguf`, `load_tokenizer`, `tokenizer_from_gguf` and `fitted` raise. Nothing stays in
         memory then.
         """
         _check_kind(manifest)
@@ -72,7 +72,7 @@ class SessionLoader:
             _check_parts(manifest, file)
             vocab_size = build_program(file).vocab_size
             tokenizer = tokenizer_from_gguf(file) if attached is None else attached
-        check_match(tokenizer, file, vocab_size)
+        tokenizer = fitted(tokenizer, file, vocab_size)
         template = _template(manifest, file, tokenizer)
         with self._explaining(manifest):
             load = partial(self.decoder, file, device, manifest.context_length)

@@ -2,14 +2,14 @@
 
 from rase_models.tokenizers.end_of_generation import end_of_generation_tokens
 from rase_models.tokenizers.loading import load_tokenizer, tokenizer_from_gguf
-from rase_models.tokenizers.matching import check_match
+from rase_models.tokenizers.matching import fitted
 from rase_models.tokenizers.tokenizer import Tokenizer, TokenStream
 
 __all__ = [
     "TokenStream",
     "Tokenizer",
-    "check_match",
     "end_of_generation_tokens",
+    "fitted",
     "load_tokenizer",
     "tokenizer_from_gguf",
 ]

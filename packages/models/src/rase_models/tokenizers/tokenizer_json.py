@@ -49,12 +49,29 @@ def tokenizer_from_json(path: Path) -> Tokenizer:
     Raises ModelFileNotFound; TokenizerError when the file is no such JSON, or names a decoder whose tokens
     cannot be turned into bytes one by one.
     """
-    library = _read(path)
+    return _built(path, _read(path))
+
+
+def _built(path: Path, library: Library) -> Tokenizer:
     added = library.get_added_tokens_decoder()
     special = {token.content: i for i, token in added.items() if token.special}
     rules = _rules(path, library, special, frozenset(added))
     pieces = _LibraryPieces(library, frozenset(added), _spelling(path, library))
-    return Tokenizer(_LibraryEncoder(path, library), pieces, rules, library_losses(library, _NO_TOKEN))
+    return Tokenizer(
+        _LibraryEncoder(path, library),
+        pieces,
+        rules,
+        library_losses(library, _NO_TOKEN),
+        lambda size: _built(path, _narrowed(path, library, size)),
+    )
+
+
+def _narrowed(path: Path, library: Library, size: int) -> Library:
+    """Return a tokenizer without the added tokens of `size` and above."""
+    document = json.loads(library.to_str())
+    document["added_tokens"] = [token for token in document["added_tokens"] if token["id"] < size]
+    with _library_faults(path):
+        return Library.from_str(json.dumps(document))
 
 
 class _LibraryEncoder:
