@@ -1,9 +1,11 @@
 """SentencePiece BPE: merges whatever pair makes the token of the highest score, bytes where nothing fits."""
 
 import heapq
+import math
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from functools import lru_cache
+from functools import cached_property, lru_cache
+from itertools import pairwise
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,7 +15,12 @@ from rase_models.tokenizers.kinds import TokenKind
 from rase_models.tokenizers.vocabulary import Vocabulary
 
 SPACE = "▁"
+_SHORT = 16  # a word of more characters is cut further
 _LONG = 64  # words of more characters are not worth keeping
+_MOST_COST = 1e300
+_NEVER = math.inf
+_HASH_BITS = 22
+_ODD = np.uint32(0x9E3779B1)  # spreads neighbouring numbers, as Knuth's multiplicative hashing does
 _KEPT_WORDS = 1 << 15
 
 
@@ -26,11 +33,10 @@ class SentencePieceBpe:
 
     def __init__(self, vocabulary: Vocabulary, scores: NDArray[np.float64], *, adds_space: bool) -> None:
         self._vocabulary = vocabulary
-        self._pieces = _pieces(vocabulary)
-        self._costs: list[float] = (-scores).tolist()
+        self._costs = _costs(vocabulary, scores)
         self._prefix = SPACE if adds_space else ""
         self._unknown = _unknown(vocabulary)
-        self._boundary = _boundary(self._pieces)
+        self._boundary = _boundary(self._costs)
         self._kept = lru_cache(maxsize=_KEPT_WORDS)(self._encode_word)
 
     def encode(self, text: str, *, starts: bool) -> Sequence[int]:
@@ -38,17 +44,19 @@ class SentencePieceBpe:
         spaced = (self._prefix if starts else "") + text.replace(" ", SPACE)
         ids: list[int] = []
         for word in self._boundary.split(spaced):
-            ids += self._kept(word) if len(word) <= _LONG else self._encode_word(word)
+            for part in (word,) if len(word) <= _SHORT else self._pairs.cut(word):
+                ids += self._kept(part) if len(part) <= _LONG else self._encode_word(part)
         return ids
 
+    @cached_property
+    def _pairs(self) -> "PairsWithin":
+        return PairsWithin(self._costs)
+
     def _encode_word(self, word: str) -> tuple[int, ...]:
-        whole = self._pieces.get(word) if len(word) == 1 else None
-        if whole is not None:
-            return (whole,)
+        costs, known = self._costs, self._vocabulary.ids
         ids: list[int] = []
-        for symbol in merge(word, self._pieces, self._costs):
-            piece = self._pieces.get(symbol)
-            ids += self._bytes(symbol) if piece is None else (piece,)
+        for symbol in merge_short(word, costs) if len(word) <= _LONG else merge(word, costs):
+            ids += (known[symbol],) if symbol in costs else self._bytes(symbol)
         return tuple(ids)
 
     def _bytes(self, symbol: str) -> list[int]:
@@ -61,10 +69,48 @@ class SentencePieceBpe:
         return [self._unknown]
 
 
-def merge(word: str, pieces: Mapping[str, int], costs: Sequence[float]) -> list[str]:
+class PairsWithin:
+    """The pairs of characters that some token has side by side; between any others nothing ever merges.
+
+    Kept by a hash of 22 bits: pairs that share it with another count as known, so that there are fewer cuts.
+    """
+
+    def __init__(self, tokens: Iterable[str]) -> None:
+        self._known = np.zeros(1 << _HASH_BITS, np.bool_)
+        self._known[_pair_hashes("\n".join(tokens))] = True
+
+    def cut(self, text: str) -> list[str]:
+        """Return the parts of a text that may be merged each alone."""
+        cuts = (np.flatnonzero(~self._known[_pair_hashes(text)]) + 1).tolist()
+        return [text[start:end] for start, end in pairwise((0, *cuts, len(text)))]
+
+
+def _pair_hashes(text: str) -> NDArray[np.uint32]:
+    """Return a number below 2 ** 22 for each pair of neighbours, uint32 [n - 1]."""
+    codes = np.frombuffer(text.encode("utf-32-le", "surrogatepass"), np.uint32)
+    return (codes[:-1] * _ODD + codes[1:]) * _ODD >> np.uint32(32 - _HASH_BITS)
+
+
+def merge_short(word: str, costs: Mapping[str, float]) -> list[str]:
+    """Do what `merge` does, sooner for short words: in time that grows with the square of the length."""
+    symbols, cost = list(word), costs.get
+    prices = [cost(left + right, _NEVER) for left, right in pairwise(symbols)]
+    while prices and (least := min(prices)) != _NEVER:
+        at = prices.index(least)
+        joined = symbols[at] + symbols.pop(at + 1)
+        symbols[at] = joined
+        del prices[at]
+        if at:
+            prices[at - 1] = cost(symbols[at - 1] + joined, _NEVER)
+        if at < len(prices):
+            prices[at] = cost(joined + symbols[at + 1], _NEVER)
+    return symbols
+
+
+def merge(word: str, costs: Mapping[str, float]) -> list[str]:
     """Return the symbols that are left when no pair of a word can merge any more; n log n in its length.
 
-    `pieces` are the tokens that a pair may become, `costs` their negated scores by id.
+    `costs` are the negated scores of the tokens that a pair may become, each less than infinite.
     """
     symbols: list[str] = list(word)
     before = list(range(-1, len(symbols) - 1))
@@ -73,9 +119,9 @@ def merge(word: str, pieces: Mapping[str, int], costs: Sequence[float]) -> list[
 
     def consider(left: int, right: int) -> None:
         joined = symbols[left] + symbols[right]
-        piece = pieces.get(joined)
-        if piece is not None:
-            heapq.heappush(queue, (costs[piece], left, right, joined))
+        cost = costs.get(joined)
+        if cost is not None:
+            heapq.heappush(queue, (cost, left, right, joined))
 
     for left in range(len(symbols) - 1):
         consider(left, left + 1)
@@ -94,12 +140,13 @@ def merge(word: str, pieces: Mapping[str, int], costs: Sequence[float]) -> list[
     return [symbol for symbol in symbols if symbol]
 
 
-def _pieces(vocabulary: Vocabulary) -> dict[str, int]:
-    """Return the tokens that text may become."""
-    pieces = dict(vocabulary.ids)
+def _costs(vocabulary: Vocabulary, scores: NDArray[np.float64]) -> dict[str, float]:
+    """Return the costs of the tokens that text may become."""
+    finite = np.clip(-scores, -_MOST_COST, _MOST_COST)
+    costs = dict(zip(vocabulary.tokens, finite.tolist(), strict=True))
     for token in vocabulary.of_kind(TokenKind.CONTROL, TokenKind.UNKNOWN, TokenKind.BYTE):
-        del pieces[vocabulary.tokens[token]]
-    return pieces
+        del costs[vocabulary.tokens[token]]
+    return costs
 
 
 def _unknown(vocabulary: Vocabulary) -> int | None:

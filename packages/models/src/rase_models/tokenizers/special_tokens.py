@@ -2,17 +2,20 @@
 
 import re
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 
 
 class SpecialTokens:
-    """The texts that stand for one token each, wherever they occur: leftmost first, then longest."""
+    """The texts that stand for one token each, wherever they occur: leftmost first, then longest.
 
-    def __init__(self, ids: Mapping[str, int]) -> None:
+    White space after one of the tokens in `strips` is part of it.
+    """
+
+    def __init__(self, ids: Mapping[str, int], strips: Collection[int] = ()) -> None:
         self._ids = ids
-        self._lengths = _lengths_by_first(ids)
-        first = "".join(re.escape(character) for character in self._lengths)
-        self._candidate = re.compile(f"[{first}]") if first else None
+        self._strips = strips
+        self._lengths = _lengths_by_start(ids)
+        self._candidate = _candidate(self._lengths)
 
     def split(self, text: str) -> Iterator[int | str]:
         """Yield the parts of a text in order: ids of special tokens, and the non-empty text between them."""
@@ -26,21 +29,43 @@ class SpecialTokens:
             if start < position:
                 yield text[start:position]
             yield self._ids[token]
-            start = position = position + len(token)
+            position += len(token)
+            if self._ids[token] in self._strips:
+                position = _after_space(text, position)
+            start = position
         if start < len(text):
             yield text[start:]
 
     def _match(self, text: str, position: int) -> str | None:
-        for length in self._lengths[text[position]]:
-            token = text[position : position + length]
-            if token in self._ids:
-                return token
+        for start in (text[position : position + 2], text[position]):
+            for length in self._lengths.get(start, ()):
+                token = text[position : position + length]
+                if token in self._ids:
+                    return token
         return None
 
 
-def _lengths_by_first(tokens: Iterable[str]) -> dict[str, list[int]]:
-    """Return for each first character the lengths of its tokens, longest first."""
+def _lengths_by_start(tokens: Iterable[str]) -> dict[str, list[int]]:
+    """Return for the first two characters of tokens, or the only one, their lengths, longest first."""
     lengths: defaultdict[str, set[int]] = defaultdict(set)
     for token in tokens:
-        lengths[token[0]].add(len(token))
-    return {first: sorted(found, reverse=True) for first, found in lengths.items()}
+        lengths[token[:2]].add(len(token))
+    return {start: sorted(found, reverse=True) for start, found in lengths.items()}
+
+
+def _candidate(starts: Iterable[str]) -> re.Pattern[str] | None:
+    """Return a pattern of where a token may begin; None when there are no tokens."""
+    seconds: defaultdict[str, set[str]] = defaultdict(set)
+    for start in starts:
+        seconds[start[0]].add(start[1:])
+    ways = (
+        re.escape(first) + ("" if "" in found else f"(?=[{''.join(map(re.escape, sorted(found)))}])")
+        for first, found in seconds.items()
+    )
+    return re.compile("|".join(ways)) if seconds else None
+
+
+def _after_space(text: str, position: int) -> int:
+    while position < len(text) and text[position].isspace():
+        position += 1
+    return position
