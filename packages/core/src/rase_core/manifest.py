@@ -46,7 +46,7 @@ class ModelManifest:
 
     `weights` has one file, or all parts of a split model in order. `chat_template` is a template's text or
     the name of a built-in one, `template_file` a file that holds one. `defaults` are GenerationConfig fields
-    by name.
+    by name, `aliases` other names that the model is asked for by.
     """
 
     id: str
@@ -61,6 +61,7 @@ class ModelManifest:
     template_file: Path | None = None
     defaults: Mapping[str, object] = field(default_factory=dict)
     source: ModelSource | None = None
+    aliases: tuple[str, ...] = ()
 
     @property
     def weights_path(self) -> Path:

@@ -5,19 +5,22 @@ weights = "/models/smollm2.gguf"      sha256 = "..."         size = 91730240
 tokenizer = "/models/tokenizer.json"  tokenizer_sha256 = "..."
 architecture = "llama"                context_length = 8192
 chat_template = "chatml"              template_file = "/models/chat.jinja"
+aliases = ["chat", "llama3.2:1b"]     # other names that it is asked for by
 [[parts]]                             # the further files of split weights: path, sha256, size
 [source]                              # of a pulled model: repo, file, revision
 [defaults]                            # sampling: fields of GenerationConfig
 """
 
+import tomllib
 from collections.abc import Mapping, MutableMapping, Sequence, Set
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from rase_core.errors import InvalidGenerationConfig, InvalidManifest
+from rase_core.errors import InvalidAlias, InvalidGenerationConfig, InvalidManifest
 from rase_core.manifest import ModelFormat, ModelKind, ModelManifest, ModelSource, WeightsFile
 from rase_core.manifest_table import ManifestTable
 from rase_core.model_file import irregularity
+from rase_core.model_id import check_alias
 from rase_core.sampling import GenerationConfig
 
 if TYPE_CHECKING:
@@ -41,6 +44,19 @@ def read_defaults(path: Path) -> Mapping[str, object]:
     """
     text = _decode(path, _read(path))
     return _defaults(ManifestTable(path, text, _parse(text, path).unwrap()))
+
+
+def read_aliases(path: Path) -> tuple[str, ...]:
+    """Read the aliases in a manifest file alone, which is quick; none where it cannot be read or has none.
+
+    Raises FileNotFoundError when it is missing.
+    """
+    try:
+        content = _read(path)
+        found = tomllib.loads(content.decode("utf-8")).get("aliases") if b"aliases" in content else ()
+        return tuple(check_alias(alias) for alias in found or ())
+    except (InvalidManifest, InvalidAlias, ValueError, TypeError, RecursionError):
+        return ()
 
 
 def rewrite_manifest(manifest: ModelManifest, path: Path) -> str:
@@ -80,6 +96,7 @@ def parse_manifest(text: str, path: Path) -> ModelManifest:
         template_file=root.optional_path("template_file"),
         defaults=_defaults(root),
         source=_source(root),
+        aliases=_aliases(root),
     )
 
 
@@ -155,6 +172,16 @@ def _defaults(root: ManifestTable) -> Mapping[str, object]:
     return dict(table.values)
 
 
+def _aliases(root: ManifestTable) -> tuple[str, ...]:
+    aliases = root.strings("aliases")
+    for alias in aliases:
+        try:
+            check_alias(alias)
+        except InvalidAlias as error:
+            raise root.error("aliases", error.message) from error
+    return aliases
+
+
 def _source(root: ManifestTable) -> ModelSource | None:
     table = root.table("source")
     if table is None:
@@ -177,6 +204,7 @@ def _root_values(manifest: ModelManifest) -> dict[str, object]:
         "context_length": manifest.context_length,
         "chat_template": manifest.chat_template,
         "template_file": _text(manifest.template_file),
+        "aliases": list(manifest.aliases) or None,
     }
 
 

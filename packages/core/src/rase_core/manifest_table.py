@@ -41,6 +41,13 @@ class ManifestTable:
             raise self.error(key, f"is {value!r}, expected a text")
         return value
 
+    def strings(self, key: str) -> tuple[str, ...]:
+        """Return a list of texts, none when the key is not there."""
+        value = self.values.get(key, [])
+        if not isinstance(value, list) or not all(isinstance(entry, str) for entry in value):
+            raise self.error(key, f"is {value!r}, expected a list of texts")
+        return tuple(value)
+
     def one_of(self, key: str, names: Sequence[str]) -> str:
         """Return a text that is one of the names."""
         value = self.string(key)

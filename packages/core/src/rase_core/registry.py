@@ -8,8 +8,16 @@ from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 
+from rase_core.aliases import Aliases
 from rase_core.durable import remove_file, remove_leftovers, write_file
-from rase_core.errors import IntegrityMismatch, InvalidManifest, InvalidModelId, ModelNotFound, StoreError
+from rase_core.errors import (
+    IntegrityMismatch,
+    InvalidAlias,
+    InvalidManifest,
+    InvalidModelId,
+    ModelNotFound,
+    StoreError,
+)
 from rase_core.hashing import hash_file
 from rase_core.lock import FileLock, LockHeld
 from rase_core.manifest import ModelFormat, ModelManifest, WeightsFile
@@ -82,17 +90,62 @@ class ModelRegistry:
 
     def attach_tokenizer(self, model_id: str, path: Path) -> ModelManifest:
         """Let a model use this tokenizer.json, in place. Raises ModelNotFound, ModelFileNotFound."""
-        self.get(model_id)
+        model_id = self.get(model_id).id
         tokenizer, sha256 = _tokenizer(path, {})
         with self._writing(model_id):
             manifest = replace(self.get(model_id), tokenizer=tokenizer, tokenizer_sha256=sha256)
             self._write(manifest)
         return manifest
 
+    def add_alias(self, model_id: str, alias: str) -> ModelManifest:
+        """Let a model be asked for by another name, too.
+
+        Raises ModelNotFound, and InvalidAlias for a name that is an id or another model's alias.
+        """
+        model_id = self.get(model_id).id
+        with self._writing(model_id):
+            self.check_alias(model_id, alias)
+            manifest = self.get(model_id)
+            if alias not in manifest.aliases:
+                manifest = replace(manifest, aliases=(*manifest.aliases, alias))
+                self._write(manifest)
+        return manifest
+
+    def remove_alias(self, alias: str) -> ModelManifest:
+        """Take a name away from every model that has it, and return the first. Raises InvalidAlias."""
+        aliases = self._aliases()
+        owners = aliases.owners.get(alias, ())
+        if not owners:
+            known = ", ".join(sorted(aliases.owners)) or "none"
+            raise InvalidAlias(alias, "no model has it", f"aliases: {known}")
+        for model_id in owners:
+            with self._writing(model_id):
+                manifest = self.get(model_id)
+                kept = tuple(name for name in manifest.aliases if name != alias)
+                self._write(replace(manifest, aliases=kept))
+        return self.get(owners[0])
+
+    def check_alias(self, model_id: str, alias: str) -> None:
+        """Check that a name may be an alias of a model, which it may be already. Raises InvalidAlias."""
+        self._aliases().check_free(alias, model_id, (Path(name).stem for name in self._names()))
+
+    def resolve(self, name: str) -> str:
+        """Return the id of the model with this id or alias; a name that no model has comes back as it is.
+
+        Raises InvalidAlias for the alias of several, which only a manifest changed by hand can have.
+        """
+        if not isinstance(name, str) or f"{name}{_SUFFIX}" in self._names():
+            return name
+        return self._aliases().owner(name) or name
+
     def get(self, model_id: str) -> ModelManifest:
-        """Return a model's manifest. Raises InvalidModelId, ModelNotFound, InvalidManifest."""
-        check_model_id(model_id)
-        path = self._path(model_id)
+        """Return the manifest of the model with this id or alias.
+
+        Raises InvalidModelId, ModelNotFound, InvalidManifest, InvalidAlias.
+        """
+        found = self.resolve(model_id)
+        check_model_id(found)
+        path = self._path(found)
         if path.name in self._names():  # a file system that ignores case would find other ids, too
             try:
                 return read_manifest(path)
@@ -129,6 +182,9 @@ class ModelRegistry:
 
     def remove(self, model_id: str) -> None:
         """Forget a model, even one whose manifest is broken; its weights stay. Raises ModelNotFound."""
+        owner = self.resolve(model_id)
+        if owner != model_id:
+            raise InvalidAlias(model_id, f"is an alias of {owner!r}", f"remove {owner!r}, or the alias alone")
         check_model_id(model_id)
         if f"{model_id}{_SUFFIX}" not in self._names():
             raise ModelNotFound(model_id, [Path(name).stem for name in self._names()])
@@ -164,8 +220,12 @@ class ModelRegistry:
         with self._writing(manifest.id):
             earlier = self._earlier_defaults(manifest.id)
             manifest = manifest if has_defaults else replace(manifest, defaults=earlier)
+            manifest = replace(manifest, aliases=self._aliases().of(manifest.id))
             self._write(manifest)
         return manifest
+
+    def _aliases(self) -> Aliases:
+        return Aliases.read(self._manifests / name for name in self._names())
 
     def _earlier_defaults(self, model_id: str) -> Mapping[str, object]:
         """Return the `[defaults]` of the manifest to be replaced.
@@ -189,19 +249,21 @@ class ModelRegistry:
 
     @contextmanager
     def _writing(self, model_id: str) -> Iterator[None]:
-        """Hold the store's lock, in a clean folder, for an id that no other differs from in case alone."""
+        """Hold the store's lock, in a clean folder, for an id that is not taken, whatever its case."""
         with _store_errors(self._manifests):
             self._manifests.mkdir(parents=True, exist_ok=True)
             with FileLock(self._manifests / _LOCK, self._patience):
                 remove_leftovers(self._manifests)
-                self._check_case(model_id)
+                self._check_name(model_id)
                 yield
 
-    def _check_case(self, model_id: str) -> None:
+    def _check_name(self, model_id: str) -> None:
         for name in self._names():
             known = name.removesuffix(_SUFFIX)
             if known != model_id and known.lower() == model_id.lower():
                 raise InvalidModelId(model_id, f"differs from {known!r} in case alone")
+        if f"{model_id}{_SUFFIX}" not in self._names() and (holder := self._aliases().holder(model_id)):
+            raise InvalidModelId(model_id, f"is an alias of {holder!r}")
 
 
 def default_store() -> Path:

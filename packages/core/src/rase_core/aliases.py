@@ -1,0 +1,59 @@
+"""The other names of the models in a store."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from rase_core.errors import InvalidAlias
+from rase_core.manifest_file import read_aliases
+from rase_core.model_id import check_alias
+
+
+@dataclass(frozen=True, slots=True)
+class Aliases:
+    """Which models have which alias: the ids by alias, more than one only after a change by hand."""
+
+    owners: Mapping[str, tuple[str, ...]]
+
+    @classmethod
+    def read(cls, manifests: Iterable[Path]) -> "Aliases":
+        """Read the aliases in manifest files; one that is gone or cannot be read has none."""
+        owners: dict[str, tuple[str, ...]] = {}
+        for path in manifests:
+            for alias in _aliases_in(path):
+                owners[alias] = (*owners.get(alias, ()), path.stem)
+        return cls(owners)
+
+    def of(self, model_id: str) -> tuple[str, ...]:
+        """Return a model's aliases."""
+        return tuple(alias for alias, owners in self.owners.items() if model_id in owners)
+
+    def owner(self, alias: str) -> str | None:
+        """Return the model that an alias stands for. Raises InvalidAlias when it is several."""
+        owners = self.owners.get(alias, ())
+        if len(owners) > 1:
+            reason = f"is one of {', '.join(owners)}"
+            raise InvalidAlias(alias, reason, "leave it in one of their manifests")
+        return owners[0] if owners else None
+
+    def check_free(self, alias: str, model_id: str, ids: Iterable[str]) -> None:
+        """Check that a name is no id, and no other model's alias, whatever its case. Raises InvalidAlias."""
+        check_alias(alias)
+        taken = {name.lower(): f"is the id of {name!r}" for name in ids}
+        for name, owners in self.owners.items():
+            if owners != (model_id,):
+                taken[name.lower()] = f"is an alias of {owners[0]!r}"
+        if reason := taken.get(alias.lower()):
+            raise InvalidAlias(alias, reason, "choose another name, or take that one away first")
+
+    def holder(self, name: str) -> str | None:
+        """Return a model that has a name as an alias, whatever its case."""
+        found = (owners[0] for alias, owners in self.owners.items() if alias.lower() == name.lower())
+        return next(found, None)
+
+
+def _aliases_in(path: Path) -> tuple[str, ...]:
+    try:
+        return read_aliases(path)
+    except FileNotFoundError:  # removed since it was listed
+        return ()
