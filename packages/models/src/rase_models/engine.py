@@ -1,10 +1,14 @@
 """The engine: registered models that answer. The door of rase for programs."""
 
 from collections.abc import Callable, Iterable
+from concurrent.futures import Future
 from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
+from time import perf_counter
 from typing import Self, overload
 
+from rase_core.deadline import Deadline
 from rase_core.device import ProbeReport
 from rase_core.generation import Generation, generate
 from rase_core.progress import Progress
@@ -96,6 +100,13 @@ class Engine(ModelStore):
         """Bring a model into memory; see SessionCache.get_or_load for what it raises."""
         return self._cache.get_or_load(self._registry, model_id, self.device)
 
+    def loading(self, model_id: str) -> Future[Session]:
+        """Begin to bring a model into memory, and return what has it then; it cannot be cancelled.
+
+        Raises what ModelRegistry.get and `device` raise; the rest is raised by the future.
+        """
+        return self._cache.begin(self._registry, model_id, self.device).future
+
     def loaded_models(self) -> list[Session]:
         """Return the models of this store that are in memory, by id."""
         sessions = self._cache.sessions(self.store)
@@ -108,19 +119,30 @@ class Engine(ModelStore):
     def close(self, grace: float | None = None) -> None:
         """Let go of all memory; the engine can be used again.
 
-        Requests under way are finished, by themselves; with a `grace` they are waited for, and those that are
-        not finished within so many seconds fail with ShuttingDown.
+        Requests under way are finished, by themselves. With a `grace` they are waited for, and those that are
+        not finished within so many seconds fail with ShuttingDown, as do at once those whose prompt is still
+        being prepared, or whose model is still being loaded; that is ended, too.
         """
         self._cache.clear(self.store, grace=grace)
 
-    def submit(self, model_id: str, question: Question, on_event: OnEvent | None = None) -> Handle:
+    def submit(
+        self,
+        model_id: str,
+        question: Question,
+        on_event: OnEvent | None = None,
+        *,
+        asked: float | None = None,
+    ) -> Handle:
         """Ask without waiting for the answer: of several choices, from asyncio, with a view of each token.
 
         `on_event` hears of everything in the thread that computes, which it must not keep; without it the
-        handle can be iterated. Raises what `load` and `chat` raise.
+        handle can be iterated. The time of a question that was `asked` before, by time.perf_counter, has
+        begun then. Raises what `load` and `chat` raise.
         """
-        with self._cache.lease(self._registry, model_id, self.device) as session:
-            return session.submit(question.request(session), on_event, self._cache.profile.count)
+        deadline = Deadline(question.terms.timeout, perf_counter() if asked is None else asked)
+        with self._cache.lease(self._registry, model_id, self.device, deadline) as session:
+            request = replace(question.request(session), asked=deadline.asked)
+            return session.submit(request, on_event, self._cache.profile.count)
 
     def count_tokens(self, model_id: str, text: str) -> int:
         """Return the number of tokens of a text as a prompt of `generate`."""
@@ -258,8 +280,9 @@ class Engine(ModelStore):
         """Answer a conversation as `chat` does, with tools, told apart into thought, content and calls."""
         terms = Terms(config=config, timeout=timeout, response_format=response_format)
         question = Conversation(messages, terms, options=options or ChatOptions(), is_read=True)
-        reading = self.reading(model_id, question)
-        return reading.read(self._answer(model_id, question, None, None).text)
+        with self._stream(model_id, question, None) as stream:
+            reading = self.reading(model_id, question)
+            return reading.read("".join(stream))
 
     def chat_choices(
         self,

@@ -45,7 +45,7 @@ class Session:
         self._process = os.getpid()
         self._state = threading.Lock()
         self._users = 0
-        self._is_retired = False
+        self._is_open, self._is_retired = True, False
         self._scheduler: Scheduler | None = None
 
     @property
@@ -90,8 +90,12 @@ class Session:
         return scheduler.snapshot()
 
     def enter(self) -> bool:
-        """Keep the session in memory until `leave`; False when it is gone already."""
+        """Keep the session in memory until `leave`; False when it is gone already.
+
+        Raises ShuttingDown after `refuse`.
+        """
         with self._state:
+            self._check_open()
             if self._is_retired:
                 return False
             self._users += 1
@@ -113,8 +117,14 @@ class Session:
         if is_last:
             self._end()
 
+    def refuse(self) -> None:
+        """Take no more requests: what is being prepared, or asks from now on, fails with ShuttingDown."""
+        with self._state:
+            self._is_open = False
+
     def finish(self, grace: float) -> None:
         """Take no more requests, and fail those that are not answered within so many seconds."""
+        self.refuse()
         if self._scheduler is not None and os.getpid() == self._process:
             self._scheduler.close(grace)
 
@@ -125,6 +135,7 @@ class Session:
                 "this model was loaded before the process was forked", "load models after the fork"
             )
         with self._state:
+            self._check_open()
             if self._is_retired and not self._users:
                 raise ShuttingDown
             self._users += 1
@@ -132,10 +143,15 @@ class Session:
 
     def _serving(self) -> Scheduler:
         with self._state:
+            self._check_open()
             if self._scheduler is None:
                 self._scheduler = Scheduler(self.decoder, self._limits, on_end=self.decoder.close)
                 weakref.finalize(self, self._scheduler.close)
             return self._scheduler
+
+    def _check_open(self) -> None:
+        if not self._is_open:
+            raise ShuttingDown
 
     def _end(self) -> None:
         """Close the decoder: by the thread that uses it, where there is one."""
