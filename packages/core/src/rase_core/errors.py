@@ -6,7 +6,8 @@
     │   ├── InvalidAlias
     │   ├── ModelNotFound
     │   ├── InvalidManifest
-    │   └── IntegrityMismatch
+    │   ├── IntegrityMismatch
+    │   └── NeighbourError
     ├── ModelFileError              a file of a model
     │   ├── ModelFileNotFound
     │   ├── UnsupportedFormat
@@ -108,6 +109,10 @@ class IntegrityMismatch(StoreError):
             "restore the file, or import it again if the change was meant",
         )
         self.model_id, self.path, self.expected, self.actual = model_id, path, expected, actual
+
+
+class NeighbourError(StoreError):
+    """What another program keeps cannot be found, read or used here."""
 
 
 class ModelFileError(EngineError):

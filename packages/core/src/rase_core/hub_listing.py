@@ -13,6 +13,11 @@ _NO_MODELS = re.compile(r"(^|[/._-])(mmproj|imatrix)([/._-]|$)", re.IGNORECASE)
 _MOST_NAMES = 40
 
 
+def is_model_name(name: str) -> bool:
+    """Tell whether a file is a model by its name, or a part of one, and no projector or matrix beside one."""
+    return name.lower().endswith(_GGUF) and not _NO_MODELS.search(name)
+
+
 @dataclass(frozen=True, slots=True)
 class RemoteFile:
     """A file of a repository: size in bytes, sha256 if the hub names one, path if it is on this machine."""
@@ -55,7 +60,7 @@ class HubListing:
         return found[0]
 
     def _models(self) -> list[str]:
-        return [name for name in self.files if name.lower().endswith(_GGUF) and not _NO_MODELS.search(name)]
+        return [name for name in self.files if is_model_name(name)]
 
     def _lacks(self, what: str, name: str) -> HubError:
         if not self.is_cached:

@@ -4,10 +4,11 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
 
-from rase_core.errors import InvalidManifest, InvalidParameter
+from rase_core.errors import InvalidAlias, InvalidManifest, InvalidParameter, NeighbourError
 from rase_core.hub import Hub, PulledModel
 from rase_core.hub_listing import split_quant
 from rase_core.manifest import ModelKind, ModelManifest
+from rase_core.neighbours import FoundModel
 from rase_core.progress import Progress
 from rase_core.registration import ModelFacts, Registration
 from rase_core.registry import ModelRegistry, default_store
@@ -101,6 +102,33 @@ class ModelStore:
         )
         check_given_template(chat_template, registration.template_file)
         return self._import(Path(path), model_id, registration)
+
+    def import_found(self, found: FoundModel, model_id: str | None = None) -> ModelManifest:
+        """Register a model of another program in place, once its hash is the one that the program knows.
+
+        It gets an id made of its name unless one is given, and the name as an alias where that is free.
+        Raises NeighbourError, and what `import_model` raises.
+        """
+        model_id = found.model_id if model_id is None else model_id
+        if found.path is None:
+            raise NeighbourError(f"{found.name}: {found.problem}")
+        registration = Registration(defaults=found.defaults or None, source=found.source)
+        self._check(model_id, registration)
+        _describer(registration)(found.path)
+        manifest = self._import(found.path, model_id, registration, found.checked(self._progress))
+        try:
+            alias = found.alias
+            return manifest if alias in (None, model_id) else self.add_alias(model_id, str(alias))
+        except InvalidAlias:  # it is another model's, or none that rase has
+            return manifest
+
+    def add_alias(self, model_id: str, alias: str) -> ModelManifest:
+        """Let a model be asked for by another name, too. Raises ModelNotFound, InvalidAlias."""
+        return self._registry.add_alias(model_id, alias)
+
+    def remove_alias(self, alias: str) -> ModelManifest:
+        """Take a name away from the model that has it. Raises InvalidAlias when none has."""
+        return self._registry.remove_alias(alias)
 
     def attach_tokenizer(self, model_id: str, path: Path | str) -> ModelManifest:
         """Let a model use a tokenizer.json.

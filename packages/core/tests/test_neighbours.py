@@ -1,0 +1,289 @@
+import hashlib
+import json
+import os
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from rase_core.errors import InvalidModelId, InvalidParameter, NeighbourError
+from rase_core.neighbours import FoundModel, find_model, found_models
+from rase_core.neighbours.hf_cache import hf_cache_models
+from rase_core.neighbours.lm_studio import lm_studio_models
+from rase_core.neighbours.ollama import ollama_models
+
+GGUF = b"GGUF" + bytes(60)
+IMAGE = "application/vnd.ollama.image."
+REGISTRY = "registry.ollama.ai/library"
+posix = pytest.mark.skipif(os.name == "nt", reason="links need rights on Windows")
+
+
+def blob(folder: Path, content: bytes) -> str:
+    digest = hashlib.sha256(content).hexdigest()
+    (folder / "blobs").mkdir(parents=True, exist_ok=True)
+    (folder / "blobs" / f"sha256-{digest}").write_bytes(content)
+    return f"sha256:{digest}"
+
+
+def manifest(folder: Path, name: str, content: bytes | dict[str, object]) -> Path:
+    path = folder / "manifests" / name
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(content if isinstance(content, bytes) else json.dumps(content).encode())
+    return path
+
+
+def layered(*layers: tuple[str, str]) -> dict[str, object]:
+    return {"layers": [{"mediaType": IMAGE + kind, "digest": digest, "size": 1} for kind, digest in layers]}
+
+
+def only(models: Sequence[FoundModel]) -> FoundModel:
+    (model,) = models
+    return model
+
+
+def test_a_model_of_ollama_is_found_with_its_hash_and_what_its_parameters_mean(tmp_path: Path) -> None:
+    parameters = {
+        "stop": ["<|im_end|>", "<|im_start|>"],
+        "temperature": 0.2,
+        "repeat_penalty": 1.1,
+        "num_predict": -1,
+        "num_ctx": 4096,
+        "top_p": 7,
+    }
+    layers = [
+        ("model", blob(tmp_path, GGUF)),
+        ("params", blob(tmp_path, json.dumps(parameters).encode())),
+        ("template", blob(tmp_path, b"{{ .Prompt }}")),
+        ("license", blob(tmp_path, b"free")),
+    ]
+    manifest(tmp_path, f"{REGISTRY}/smollm2/135m", layered(*layers))
+    model = only(ollama_models(tmp_path))
+    assert (model.name, model.model_id, model.alias, model.problem) == (
+        "smollm2:135m",
+        "smollm2-135m",
+        "smollm2:135m",
+        None,
+    )
+    assert model.defaults == {
+        "stop": ["<|im_end|>", "<|im_start|>"],
+        "temperature": 0.2,
+        "repetition_penalty": 1.1,
+        "max_tokens": 2**31 - 1,
+    }
+    assert [note.split()[1:4] for note in model.notes] == [
+        ["template", "is", "in"],
+        ["parameter", "num_ctx", "4096"],
+        ["parameter", "top_p", "7"],
+    ]
+    assert model.checked() == {model.path: model.sha256} and model.size == len(GGUF)
+
+
+@pytest.mark.parametrize(
+    ("place", "name", "model_id"),
+    [
+        (f"{REGISTRY}/llama3/latest", "llama3:latest", "llama3"),
+        ("registry.ollama.ai/someone/llama3/8b", "someone/llama3:8b", "someone-llama3-8b"),
+        (
+            "hf.co/bartowski/Llama-3/Q4_K_M",
+            "hf.co/bartowski/Llama-3:Q4_K_M",
+            "hf.co-bartowski-Llama-3-Q4_K_M",
+        ),
+    ],
+)
+def test_names_are_those_that_ollama_shows(tmp_path: Path, place: str, name: str, model_id: str) -> None:
+    manifest(tmp_path, place, layered(("model", blob(tmp_path, GGUF))))
+    model = only(ollama_models(tmp_path))
+    assert (model.name, model.model_id) == (name, model_id)
+
+
+@posix
+def test_manifests_that_are_links_to_blobs_are_read(tmp_path: Path) -> None:
+    digest = blob(tmp_path, json.dumps(layered(("model", blob(tmp_path, GGUF)))).encode())
+    link = tmp_path / "manifests-v2" / REGISTRY / "smollm2" / "latest"
+    link.parent.mkdir(parents=True)
+    link.symlink_to(tmp_path / "blobs" / digest.replace(":", "-"))
+    assert only(ollama_models(tmp_path)).problem is None
+
+
+TRAVERSAL = "sha256:" + "../" * 20 + "etc/passwd"
+
+
+@pytest.mark.parametrize(
+    ("content", "problem"),
+    [
+        (b"", "is not JSON"),
+        (b"{", "is not JSON"),
+        (b"\xff\xfe", "is not JSON"),
+        (b"[" * 100_000, "is not JSON"),
+        (b"[]", "is no JSON object"),
+        (b" " * (4 << 20) + b"{}", "is no JSON object"),
+        ({}, "has no list of layers"),
+        ({"layers": {}}, "has no list of layers"),
+        ({"layers": [1]}, "a layer without"),
+        ({"layers": [{"mediaType": 1, "digest": "x"}]}, "a layer without"),
+        ({"layers": []}, "0 layers of weights"),
+        (layered(("model", TRAVERSAL)), "has the digest"),
+        (layered(("model", "sha256-" + "../" * 10 + "x" * 34)), "has the digest"),
+        (layered(("model", "sha256:" + "0" * 64 + "/../x")), "has the digest"),
+        (layered(("model", "md5:" + "0" * 64)), "has the digest"),
+        (layered(("model", "sha256:" + "0" * 64)), "no such file|No such file"),
+        (layered(("model", "sha256:" + "0" * 64), ("model", "sha256:" + "1" * 64)), "2 layers of weights"),
+        (layered(("adapter", "sha256:" + "0" * 64)), "adapter"),
+        (layered(("projector", "sha256:" + "0" * 64)), "projector"),
+        (layered(("tensor; name=x", "sha256:" + "0" * 64)), "safetensors"),
+        (layered(("model", hashlib.sha256(GGUF).hexdigest())), "has the digest"),
+    ],
+)
+def test_what_is_wrong_with_a_model_of_ollama_is_named_and_the_others_are_listed(
+    tmp_path: Path, content: bytes | dict[str, object], problem: str
+) -> None:
+    manifest(tmp_path, f"{REGISTRY}/good/1b", layered(("model", blob(tmp_path, GGUF))))
+    manifest(tmp_path, f"{REGISTRY}/bad/1b", content)
+    bad, good = sorted(ollama_models(tmp_path), key=lambda model: model.name)
+    assert (good.name, good.problem) == ("good:1b", None)
+    assert bad.problem is not None and any(part in bad.problem for part in problem.split("|"))
+    with pytest.raises(NeighbourError, match="bad:1b"):
+        bad.checked()
+
+
+def test_parameters_of_ollama_that_cannot_be_read_are_a_problem(tmp_path: Path) -> None:
+    layers = layered(("model", blob(tmp_path, GGUF)), ("params", blob(tmp_path, b"[1]")))
+    manifest(tmp_path, f"{REGISTRY}/bad/1b", layers)
+    assert "is no JSON object" in str(only(ollama_models(tmp_path)).problem)
+
+
+def test_a_blob_that_is_not_what_its_name_says_is_refused(tmp_path: Path) -> None:
+    digest = blob(tmp_path, GGUF)
+    manifest(tmp_path, f"{REGISTRY}/damaged/1b", layered(("model", digest)))
+    (tmp_path / "blobs" / digest.replace(":", "-")).write_bytes(GGUF + b"x")
+    with pytest.raises(NeighbourError, match="is kept as") as caught:
+        only(ollama_models(tmp_path)).checked()
+    assert "download it again" in str(caught.value.advice)
+
+
+@given(
+    st.recursive(st.none() | st.integers() | st.text(), lambda v: st.lists(v) | st.dictionaries(st.text(), v))
+)
+def test_any_json_in_the_place_of_a_manifest_is_a_problem_at_most(
+    tmp_path_factory: pytest.TempPathFactory, value: object
+) -> None:
+    folder = tmp_path_factory.mktemp("ollama")
+    manifest(folder, f"{REGISTRY}/any/1b", json.dumps({"layers": value}).encode())
+    assert only(ollama_models(folder)).problem
+
+
+def write(path: Path, content: bytes = GGUF) -> Path:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(content)
+    return path
+
+
+def test_models_of_lm_studio_are_its_files_and_split_ones_are_one(tmp_path: Path) -> None:
+    write(tmp_path / "pub" / "repo" / "tiny-Q4_0.gguf")
+    write(tmp_path / "pub" / "repo" / "mmproj-tiny.gguf")
+    write(tmp_path / "pub" / "repo" / "README.md")
+    for part in (1, 2):
+        write(tmp_path / "pub" / "big" / f"big-{part:05}-of-00002.gguf")
+    write(tmp_path / "pub" / "half" / "half-00002-of-00002.gguf")
+    models = {model.name: model for model in lm_studio_models(tmp_path)}
+    assert list(models) == ["pub/big/big.gguf", "pub/half/half.gguf", "pub/repo/tiny-Q4_0.gguf"]
+    big, half, tiny = models.values()
+    assert big.path is not None and big.path.name == "big-00001-of-00002.gguf" and big.size == 2 * len(GGUF)
+    assert half.problem is not None and "half-00001-of-00002.gguf" in half.problem
+    assert (tiny.model_id, tiny.alias) == ("tiny-Q4_0", None)
+
+
+def test_lm_studio_is_found_where_it_says_and_where_it_was(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setenv("USERPROFILE", str(tmp_path))
+    assert found_models("lmstudio") == ()
+    write(tmp_path / ".cache" / "lm-studio" / "models" / "p" / "r" / "old.gguf")
+    write(tmp_path / "moved" / "models" / "p" / "r" / "new.gguf")
+    write(tmp_path / "chosen" / "p" / "r" / "own.gguf")
+    (tmp_path / ".lmstudio-home-pointer").write_text(str(tmp_path / "moved"))
+    settings = {"downloadsFolder": str(tmp_path / "chosen")}
+    (tmp_path / "moved" / "settings.json").write_text(json.dumps(settings))
+    assert [model.name for model in found_models("lmstudio")] == [
+        "p/r/new.gguf",
+        "p/r/old.gguf",
+        "p/r/own.gguf",
+    ]
+    (tmp_path / "moved" / "settings.json").write_text("[" * 99_999)
+    assert len(found_models("lmstudio")) == 2
+
+
+def cached(cache: Path, repo: str, commit: str, files: dict[str, bytes], branch: str | None = "main") -> Path:
+    """Make a repository as huggingface_hub keeps it: blobs, links to them, and a note of the branch."""
+    folder = cache / f"models--{repo.replace('/', '--')}"
+    for name, content in files.items():
+        target = write(folder / "blobs" / hashlib.sha256(content).hexdigest(), content)
+        link = folder / "snapshots" / commit / name
+        link.parent.mkdir(parents=True, exist_ok=True)
+        link.symlink_to(target)
+    if branch is not None:
+        write(folder / "refs" / branch, commit.encode())
+    return folder
+
+
+@posix
+def test_models_in_the_cache_of_hugging_face_are_files_at_commits(tmp_path: Path) -> None:
+    cached(tmp_path, "own/repo", "a" * 40, {"sub/tiny.gguf": GGUF + b"new", "config.json": b"{}"})
+    cached(tmp_path, "own/repo", "b" * 40, {"sub/tiny.gguf": GGUF, "other.gguf": GGUF}, branch=None)
+    models = {model.name: model for model in hf_cache_models(tmp_path)}
+    assert sorted(models) == ["own/repo/other.gguf", "own/repo/sub/tiny.gguf"]
+    tiny = models["own/repo/sub/tiny.gguf"]
+    assert tiny.source is not None and tiny.source.revision == "a" * 40
+    assert tiny.path is not None and tiny.path.name == "tiny.gguf"
+    assert tiny.checked() == {tiny.path: hashlib.sha256(GGUF + b"new").hexdigest()}
+
+
+@posix
+def test_a_broken_cache_is_told_and_the_rest_is_listed(tmp_path: Path) -> None:
+    cached(tmp_path, "own/good", "a" * 40, {"tiny.gguf": GGUF})
+    folder = cached(tmp_path, "own/bad", "a" * 40, {"tiny.gguf": GGUF})
+    for file in (folder / "blobs").iterdir():
+        file.unlink()
+    write(tmp_path / "models--own--worse" / "refs" / "main", b"a" * 40)
+    (tmp_path / "surprise.txt").write_text("?")
+    problems = {model.name: model.problem for model in hf_cache_models(tmp_path)}
+    assert problems.pop("own/good/tiny.gguf") is None
+    assert len(problems) >= 2 and all(problems.values())
+
+
+def test_a_model_is_named_in_whole_or_in_part(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OLLAMA_MODELS", str(tmp_path))
+    digest = blob(tmp_path, GGUF)
+    for name in ("llama3/latest", "llama3/8b", "qwen/1b"):
+        manifest(tmp_path, f"{REGISTRY}/{name}", layered(("model", digest)))
+    manifest(tmp_path, f"{REGISTRY}/bad/1b", b"{")
+    assert find_model("ollama", "llama3").name == "llama3:latest"
+    assert find_model("ollama", "qwen").name == "qwen:1b"
+    with pytest.raises(NeighbourError, match="no model 'mistral'") as caught:
+        find_model("ollama", "mistral")
+    assert caught.value.advice == "it has: bad:1b, llama3:8b, llama3:latest, qwen:1b"
+    with pytest.raises(NeighbourError, match="is not JSON"):
+        find_model("ollama", "bad:1b")
+
+
+def test_a_name_that_several_models_have_a_part_of_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("OLLAMA_MODELS", str(tmp_path))
+    for tag in ("1b", "8b"):
+        manifest(tmp_path, f"{REGISTRY}/llama3/{tag}", layered(("model", blob(tmp_path, GGUF))))
+    with pytest.raises(NeighbourError, match="more than one") as caught:
+        find_model("ollama", "llama3")
+    assert caught.value.advice == "name one of these: llama3:1b, llama3:8b"
+
+
+def test_a_program_that_is_not_known_is_refused() -> None:
+    with pytest.raises(InvalidParameter, match="ollama, lmstudio, hf-cache"):
+        found_models("winamp")
+
+
+def test_a_name_without_anything_for_an_id_is_refused() -> None:
+    with pytest.raises(InvalidModelId):
+        _ = FoundModel(name="日本:語").model_id
