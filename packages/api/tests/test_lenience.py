@@ -24,7 +24,7 @@ def lenient() -> Iterator[httpx.Client]:
     ("path", "body", "names"),
     [
         (URL, CHAT | {"mood": "good", "humour": 1}, ["mood", "humour"]),
-        (URL, CHAT | {"logprobs": True, "top_logprobs": 3}, ["logprobs", "top_logprobs"]),
+        (URL, CHAT | {"audio": {"voice": "x"}, "verbosity": "low"}, ["audio", "verbosity"]),
         (URL, CHAT | {"stream": True, "stream_options": {"x": 1}}, ["stream_options.x"]),
         (URL, CHAT | {"messages": [{"role": "user", "content": [PART]}]}, ["messages[0].content[0].colour"]),
         ("/v1/completions", {"model": "demo", "prompt": "Hi", "suffix": "x", "y": 1}, ["suffix", "y"]),

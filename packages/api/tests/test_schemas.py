@@ -42,9 +42,6 @@ def test_a_feature_that_is_asked_for_in_vain_is_accepted_in_chat(no_op: dict[str
 @pytest.mark.parametrize(
     ("name", "value"),
     [
-        ("logprobs", True),
-        ("logprobs", 0),
-        ("top_logprobs", 5),
         ("functions", [{"name": "f"}]),
         ("function_call", {"name": "f"}),
         ("verbosity", "low"),
@@ -64,7 +61,7 @@ def test_a_feature_that_chat_does_not_have_is_refused(name: str, value: object) 
 
 @pytest.mark.parametrize(
     ("name", "value"),
-    [("suffix", "x"), ("echo", True), ("best_of", 2), ("logprobs", 0), ("logprobs", 5), ("echo", 0)],
+    [("suffix", "x"), ("best_of", 2)],
 )
 def test_a_feature_that_completions_do_not_have_is_refused(name: str, value: object) -> None:
     with pytest.raises(UnsupportedParameter, match=f"'{name}'") as failure:

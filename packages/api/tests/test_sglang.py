@@ -76,7 +76,7 @@ def test_every_piece_of_a_stream_has_the_whole_text_so_far(client: httpx.Client)
         ({"sampling_params": {"temprature": 1}}, "sampling_params.temprature"),
         ({"sampling_params": {"temperature": -1}}, "sampling_params.temperature"),
         ({"sampling_params": {"regex": "a"}}, "sampling_params.regex"),
-        ({"return_logprob": True}, "return_logprob"),
+        ({"token_ids_logprob": [1]}, "token_ids_logprob"),
         ({"temperature": 1}, "temperature"),
         ({"text": "x" * 200}, "text"),
     ],

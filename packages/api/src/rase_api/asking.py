@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from rase_core.errors import Cancelled
 from rase_core.generation import Generation, StopReason
+from rase_core.logprobs import TokenLogprobs
 from rase_core.scheduler import Ended, OnEvent, Piece
 from rase_core.scheduler import Event as AnswerEvent
 from rase_core.scheduler import Failed as AnswerFailed
@@ -19,13 +20,15 @@ MOST_AT_ONCE = 16
 
 _POLL_SECONDS = 0.1
 
+Told = tuple[TokenLogprobs, ...]
+
 
 @dataclass(frozen=True, slots=True)
 class Ask:
     """A question: the number of its first choice, how many it has, and the call that asks it.
 
     `prompt_tokens` is for APIs that tell them before the first text; `reading` for those that tell the
-    parts of an answer apart.
+    parts of an answer apart; `echo` is a text that each answer begins with.
     """
 
     first: int
@@ -33,6 +36,7 @@ class Ask:
     submit: Callable[[OnEvent], Submitted]
     prompt_tokens: int | None = None
     reading: Reading | None = None
+    echo: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,10 +61,11 @@ class Started:
 
 @dataclass(frozen=True, slots=True)
 class Text:
-    """A piece of text of a choice."""
+    """A piece of text of a choice, and what is told of the tokens that it came with."""
 
     index: int
     text: str
+    told: Told = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,6 +74,7 @@ class Thought:
 
     index: int
     text: str
+    told: Told = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,6 +83,7 @@ class Called:
 
     index: int
     call: ToolCall
+    told: Told = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,6 +94,7 @@ class Finished:
     generation: Generation
     reply: Reply
     is_first: bool = True
+    told: Told = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -181,17 +189,28 @@ class _Steps:
     def __init__(self, ask: Ask) -> None:
         self._first, self._reading = ask.first, ask.reading
         self._readers = [ask.reading.reader() for _ in range(ask.choices)] if ask.reading is not None else []
+        self._echo, self._unechoed = ask.echo, set(range(ask.choices) if ask.echo else ())
+        self._told: dict[int, Told] = {}
 
     def of(self, event: AnswerEvent) -> Iterator[Step]:
         """Yield the steps of an event."""
         match event:
-            case Piece(choice, _, text) if text:
-                yield from self._told(choice, self._parts(choice, text))
+            case Piece(choice, _, text, told):
+                self._told[choice] = self._told.get(choice, ()) + told
+                if text:
+                    yield from self._told_as(choice, self._parts(choice, text))
             case Ended(_, Generation(stop_reason=StopReason.CANCELLED)):
                 yield Failed(Cancelled("the generation was cancelled"))
             case Ended(choice, generation):
-                yield from self._told(choice, self._rest(choice))
-                yield Finished(self._first + choice, generation, self._reply(generation), choice == 0)
+                yield from self._told_as(choice, self._rest(choice))
+                yield from self._begun(choice)
+                yield Finished(
+                    self._first + choice,
+                    generation,
+                    self._reply(generation),
+                    choice == 0,
+                    self._told.pop(choice, ()),
+                )
             case AnswerFailed(error):
                 yield Failed(error)
 
@@ -203,15 +222,23 @@ class _Steps:
 
     def _reply(self, generation: Generation) -> Reply:
         text = generation.text
-        return Reply(text) if self._reading is None else self._reading.read(text)
+        return Reply(self._echo + text) if self._reading is None else self._reading.read(text)
 
-    def _told(self, choice: int, parts: Iterable[Part]) -> Iterator[Step]:
+    def _begun(self, choice: int) -> Iterator[Step]:
+        """Yield what a choice begins with, once."""
+        if choice in self._unechoed:
+            self._unechoed.remove(choice)
+            yield Text(self._first + choice, self._echo)
+
+    def _told_as(self, choice: int, parts: Iterable[Part]) -> Iterator[Step]:
         index = self._first + choice
         for part in parts:
+            yield from self._begun(choice)
+            told = self._told.pop(choice, ())
             match part:
                 case Content(text):
-                    yield Text(index, text)
+                    yield Text(index, text, told)
                 case Reasoning(text):
-                    yield Thought(index, text)
+                    yield Thought(index, text, told)
                 case ToolCall():
-                    yield Called(index, part)
+                    yield Called(index, part, told)

@@ -6,6 +6,7 @@ from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Fie
 from pydantic_core import PydanticCustomError
 
 MOST_STOPS = 64
+MOST_LOGPROBS = 20
 MOST_BAD_WORDS = 1024
 MOST_BIASES = 300_000
 
@@ -55,6 +56,7 @@ def _bad_word(value: object) -> object:
     raise PydanticCustomError("bad_word_type", "each must be a string or a list of token ids, and not empty")
 
 
+TopLogprobs = Annotated[int, Field(ge=0, le=MOST_LOGPROBS)]
 Bias = Annotated[dict[str, float], AfterValidator(_biases)]
 Stops = Annotated[
     list[str], BeforeValidator(_as_list, json_schema_input_type=str | list[str]), Field(max_length=MOST_STOPS)

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Protocol
 
+from rase_core.logprobs import Logprobs
 from rase_core.sampling import GenerationConfig
 from rase_models import request
 from rase_models.chat.options import ChatOptions
@@ -40,12 +41,13 @@ class Conversation:
     response_format: ResponseFormat | None = None
     options: ChatOptions = field(default_factory=ChatOptions)
     is_read: bool = False
+    logprobs: Logprobs | None = None
 
     def asks(self, engine: ServingEngine, model_id: str, config: GenerationConfig) -> Iterator[Ask]:
         """Yield the one question."""
         config = without(engine, model_id, config, self.words)
         tokens = self.count(engine, model_id, must_fit=True) if self.is_counted else None
-        terms = Terms(config=config, n=self.n, response_format=self.response_format)
+        terms = Terms(config=config, n=self.n, response_format=self.response_format, logprobs=self.logprobs)
         question = request.Conversation(
             self.messages, terms, self.is_continued, self.options, is_read=self.is_read
         )
@@ -69,21 +71,29 @@ class Conversation:
 class Completions:
     """Prompts to be continued `n` times each; `words` must not come.
 
-    A prompt's choices are numbered from 0, so that it gets the same answers alone and in a list.
+    A prompt's choices are numbered from 0, so that it gets the same answers alone and in a list. An answer
+    that `echoes` begins with its prompt.
     """
 
     prompts: Sequence[Prompt]
     n: int = 1
     words: Sequence[str] = ()
     response_format: ResponseFormat | None = None
+    logprobs: Logprobs | None = None
+    echoes: bool = False
 
     def asks(self, engine: ServingEngine, model_id: str, config: GenerationConfig) -> Iterator[Ask]:
         """Yield a question for each prompt."""
         config = without(engine, model_id, config, self.words)
-        terms = Terms(config=config, n=self.n, response_format=self.response_format)
+        terms = Terms(config=config, n=self.n, response_format=self.response_format, logprobs=self.logprobs)
         for number, prompt in enumerate(self.prompts):
             submit = partial(engine.submit, model_id, request.Completion(prompt, terms))
-            yield Ask(number * self.n, self.n, submit)
+            yield Ask(number * self.n, self.n, submit, echo=self._echo(engine, model_id, prompt))
+
+    def _echo(self, engine: ServingEngine, model_id: str, prompt: Prompt) -> str:
+        if not self.echoes:
+            return ""
+        return prompt if isinstance(prompt, str) else engine.load(model_id).tokenizer.decode(prompt)
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,14 +18,14 @@ def written(writer: Writer, event: Event) -> Iterable[bytes]:
     match event:
         case Started(index, prompt_tokens):
             return writer.started(index, prompt_tokens)
-        case Text(index, text):
-            return writer.text(index, text)
-        case Thought(index, text):
-            return writer.thought(index, text)
-        case Called(index, call):
-            return writer.called(index, call)
-        case Finished(index, generation):
-            return writer.finished(index, generation)
+        case Text(index, text, told):
+            return writer.text(index, text, told)
+        case Thought(index, text, told):
+            return writer.thought(index, text, told)
+        case Called(index, call, told):
+            return writer.called(index, call, told)
+        case Finished(index, generation, told=told):
+            return writer.finished(index, generation, told)
         case Failed(error):
             report(error)
             return writer.failed(error)

@@ -11,6 +11,7 @@ from rase_core.answer import checked_prompt
 from rase_core.decoder import Logits, TokenDecoder
 from rase_core.errors import Cancelled, InvalidModelId, ModelNotFound
 from rase_core.generation import TokenEvent, generate_with
+from rase_core.logprobs import Logprobs
 from rase_core.manifest import ModelManifest, WeightsFile
 from rase_core.sampling import GenerationConfig
 from rase_core.scheduler import Ended, Failed, OnEvent, Piece
@@ -136,7 +137,8 @@ class ScriptedEngine:
         self.questions.append(question)
         self.formats.append(question.terms.response_format)
         self.requests.append((prompt, config, question.terms.choice))
-        self._thread.submit(self._answer, answering, prompt, tokens, config, question.terms.choice)
+        terms = question.terms
+        self._thread.submit(self._answer, answering, prompt, tokens, config, terms.choice, terms.logprobs)
         return answering
 
     def _answer(
@@ -146,6 +148,7 @@ class ScriptedEngine:
         tokens: Sequence[int],
         config: GenerationConfig,
         first: int,
+        logprobs: Logprobs | None,
     ) -> None:
         try:
             for number in range(answering.n):
@@ -153,7 +156,7 @@ class ScriptedEngine:
                     return answering.end()
                 if number:
                     self.requests.append((prompt, config, first + number))
-                answering.run(number, self.decoder, tokens, config, first + number)
+                answering.run(number, self.decoder, tokens, config, first + number, logprobs)
         except Exception as error:  # noqa: BLE001 - as a scheduler does
             answering.hear(Failed(error))
 
@@ -174,12 +177,18 @@ class Answering:
         return self._stop.is_set()
 
     def run(
-        self, number: int, decoder: TokenDecoder, tokens: Sequence[int], config: GenerationConfig, choice: int
+        self,
+        number: int,
+        decoder: TokenDecoder,
+        tokens: Sequence[int],
+        config: GenerationConfig,
+        choice: int,
+        logprobs: Logprobs | None = None,
     ) -> None:
         """Give one of the answers."""
 
         def tell(event: TokenEvent) -> bool:
-            return self.hear(Piece(number, event.token, event.text)) is not False
+            return self.hear(Piece(number, event.token, event.text, event.logprobs)) is not False
 
         generation = generate_with(
             decoder,
@@ -189,6 +198,7 @@ class Answering:
             on_token=tell,
             detokenizer=DETOKENIZER,
             choice=choice,
+            logprobs=logprobs,
         )
         self.hear(Ended(number, generation))
 

@@ -4,8 +4,10 @@ import asyncio
 from collections.abc import Iterable
 from concurrent.futures import Executor
 from dataclasses import dataclass
+from functools import partial
 
 from rase_core.errors import Cancelled, EngineError, RequestTimeout
+from rase_models.courier import running_courier
 from starlette.requests import Request
 
 from rase_api.asking import (
@@ -47,6 +49,7 @@ class Work:
         self._loop = asyncio.get_running_loop()
         self._record: Record = record_of(request.scope)
         self._steps: asyncio.Queue[Step | None] = asyncio.Queue()
+        self._courier = running_courier()
         self._asking = Asking(asks, self._put)
         self._ending: EngineError | None = None
         self._open = 0
@@ -117,14 +120,14 @@ class Work:
         match event:
             case Text() | Thought() | Called():
                 self._record.see_text()
-            case Finished(_, generation, _, is_first):
+            case Finished(_, generation, is_first=is_first):
                 self._record.count(generation, with_prompt=is_first)
             case Failed(error):
                 self._record.failure = error
 
     def _put(self, step: Step | None) -> None:
         try:
-            self._loop.call_soon_threadsafe(self._steps.put_nowait, step)
+            self._courier.post(partial(self._steps.put_nowait, step))
         except RuntimeError:  # the loop has closed: nobody listens any more
             self._asking.stop()
 

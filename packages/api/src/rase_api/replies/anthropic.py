@@ -9,7 +9,7 @@ from rase_models.chat.parts import ToolCall
 from rase_models.chat.reply import Reply
 
 from rase_api.dialects import ANTHROPIC, Json
-from rase_api.replies.writer import SSE, typed_sse
+from rase_api.replies.writer import SSE, Told, typed_sse
 from rase_api.schemas.anthropic import MessagesRequest
 from rase_api.state import ServedModel
 
@@ -46,23 +46,23 @@ class AnthropicWriter:
         cost: Json = {"input_tokens": prompt_tokens, "output_tokens": 0}
         yield typed_sse({"type": "message_start", "message": self._message([], cost)})
 
-    def text(self, index: int, text: str) -> Iterator[bytes]:
+    def text(self, index: int, text: str, told: Told = ()) -> Iterator[bytes]:
         """Write a piece of text."""
         yield from self._within("text", {"type": "text", "text": ""})
         yield self._delta({"type": "text_delta", "text": text})
 
-    def thought(self, index: int, text: str) -> Iterator[bytes]:
+    def thought(self, index: int, text: str, told: Told = ()) -> Iterator[bytes]:
         """Write a piece of thought."""
         yield from self._within("thinking", {"type": "thinking", "thinking": "", "signature": ""})
         yield self._delta({"type": "thinking_delta", "thinking": text})
 
-    def called(self, index: int, call: ToolCall) -> Iterator[bytes]:
+    def called(self, index: int, call: ToolCall, told: Told = ()) -> Iterator[bytes]:
         """Write a call of a tool, which is a block of its own."""
         self._has_calls = True
         yield from self._within(call.id, {**_called(call), "input": {}})
         yield self._delta({"type": "input_json_delta", "partial_json": call.arguments})
 
-    def finished(self, index: int, generation: Generation) -> Iterator[bytes]:
+    def finished(self, index: int, generation: Generation, told: Told = ()) -> Iterator[bytes]:
         """Write why and at what cost the message has ended."""
         if self._block < 0:
             yield from self._within("text", {"type": "text", "text": ""})

@@ -10,7 +10,8 @@ from rase_models.chat.parts import ToolCall
 from rase_models.chat.reply import Reply
 
 from rase_api.dialects import OLLAMA, Json
-from rase_api.replies.writer import NDJSON, line
+from rase_api.replies.logprobs import chat_logprobs
+from rase_api.replies.writer import NDJSON, Told, line
 from rase_api.schemas.ollama import OllamaRequest
 
 Content = Callable[[Reply], Json]
@@ -65,7 +66,7 @@ class OllamaWriter:
     def whole(self, generations: Sequence[Generation], replies: Sequence[Reply]) -> Json:
         """Write the whole answer."""
         (generation,), (reply,) = generations, replies
-        return self._object(reply) | self._end_of(generation)
+        return self._object(reply, generation.logprobs or ()) | self._end_of(generation)
 
     def only_loaded(self, reason: str) -> Json:
         """Write the answer to a request without a prompt."""
@@ -75,21 +76,21 @@ class OllamaWriter:
         """Write nothing yet."""
         yield from ()
 
-    def text(self, index: int, text: str) -> Iterator[bytes]:
+    def text(self, index: int, text: str, told: Told = ()) -> Iterator[bytes]:
         """Write a piece of text."""
-        yield line(self._object(Reply(text)) | {"done": False})
+        yield line(self._object(Reply(text), told) | {"done": False})
 
-    def thought(self, index: int, text: str) -> Iterator[bytes]:
+    def thought(self, index: int, text: str, told: Told = ()) -> Iterator[bytes]:
         """Write a piece of thought."""
-        yield line(self._object(Reply("", text)) | {"done": False})
+        yield line(self._object(Reply("", text), told) | {"done": False})
 
-    def called(self, index: int, call: ToolCall) -> Iterator[bytes]:
+    def called(self, index: int, call: ToolCall, told: Told = ()) -> Iterator[bytes]:
         """Write a call of a tool."""
-        yield line(self._object(Reply("", tool_calls=(call,))) | {"done": False})
+        yield line(self._object(Reply("", tool_calls=(call,)), told) | {"done": False})
 
-    def finished(self, index: int, generation: Generation) -> Iterator[bytes]:
+    def finished(self, index: int, generation: Generation, told: Told = ()) -> Iterator[bytes]:
         """Write why and at what cost the answer has ended."""
-        yield line(self._object(Reply("")) | self._end_of(generation))
+        yield line(self._object(Reply(""), told) | self._end_of(generation))
 
     def end(self) -> Iterator[bytes]:
         """Write nothing more."""
@@ -99,8 +100,9 @@ class OllamaWriter:
         """Write an error as the last line."""
         yield line(OLLAMA.envelope(error, self._body.names))
 
-    def _object(self, reply: Reply) -> Json:
-        return {"model": self._body.model, "created_at": now(), **self._content(reply)}
+    def _object(self, reply: Reply, told: Told = ()) -> Json:
+        logprobs = {"logprobs": chat_logprobs(told)} if told else {}
+        return {"model": self._body.model, "created_at": now(), **self._content(reply), **logprobs}
 
     def _end_of(self, generation: Generation) -> Json:
         """Tell tokens and nanoseconds; what was neither prompt, answer nor waiting was loading."""

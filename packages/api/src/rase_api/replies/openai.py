@@ -12,7 +12,8 @@ from rase_models.chat.reply import Reply
 
 from rase_api.dialects import OPENAI, Json
 from rase_api.replies.cost import timings, usage
-from rase_api.replies.writer import KEEP_ALIVE, SSE, sse
+from rase_api.replies.logprobs import chat_logprobs, completion_logprobs
+from rase_api.replies.writer import KEEP_ALIVE, SSE, Told, sse
 from rase_api.schemas.openai import OpenAIRequest
 from rase_api.state import ServedModel
 
@@ -38,6 +39,9 @@ class Shape(Protocol):
 
     def choice(self, index: int, generation: Generation, reply: Reply) -> Json:
         """Write a finished choice."""
+
+    def logprobs(self, told: Told) -> Json:
+        """Write log probabilities."""
 
     def opening(self, index: int) -> Json | None:
         """Write the piece before the first text, if there is one."""
@@ -70,6 +74,10 @@ class ChatShape:
         message |= {"tool_calls": calls} if calls else {}
         message |= _thought(reply.reasoning) if reply.reasoning else {}
         return _choice(index, {"message": message}, generation, has_calls=bool(calls))
+
+    def logprobs(self, told: Told) -> Json:
+        """Write log probabilities of all tokens, also of those of thoughts and calls."""
+        return {"content": chat_logprobs(told), "refusal": None}
 
     def opening(self, index: int) -> Json:
         """Write the piece that names the role."""
@@ -104,7 +112,11 @@ class CompletionShape:
 
     def choice(self, index: int, generation: Generation, reply: Reply) -> Json:
         """Write a finished choice."""
-        return _choice(index, {"text": generation.text}, generation)
+        return _choice(index, {"text": reply.content}, generation)
+
+    def logprobs(self, told: Told) -> Json:
+        """Write log probabilities in columns."""
+        return completion_logprobs(told)
 
     def opening(self, index: int) -> None:
         """Write nothing: the first text stands for itself."""
@@ -162,35 +174,35 @@ class OpenAIWriter:
     def whole(self, generations: Sequence[Generation], replies: Sequence[Reply]) -> Json:
         """Write the whole answer."""
         ends = zip(generations, replies, strict=True)
-        choices = [self._shape.choice(index, *end) for index, end in enumerate(ends)]
+        choices = [self._choice(index, *end) for index, end in enumerate(ends)]
         return self._object(self._shape.whole, choices) | self._cost(generations)
 
     def started(self, index: int, prompt_tokens: int) -> Iterator[bytes]:
         """Write nothing yet."""
         yield from ()
 
-    def text(self, index: int, text: str) -> Iterator[bytes]:
+    def text(self, index: int, text: str, told: Told = ()) -> Iterator[bytes]:
         """Write a piece of text."""
         yield from self._opening(index)
-        yield self._chunk(self._shape.delta(index, text))
+        yield self._chunk(self._shape.delta(index, text), told)
 
-    def thought(self, index: int, text: str) -> Iterator[bytes]:
+    def thought(self, index: int, text: str, told: Told = ()) -> Iterator[bytes]:
         """Write a piece of thought."""
         yield from self._opening(index)
-        yield self._chunk(self._shape.thought(index, text))
+        yield self._chunk(self._shape.thought(index, text), told)
 
-    def called(self, index: int, call: ToolCall) -> Iterator[bytes]:
+    def called(self, index: int, call: ToolCall, told: Told = ()) -> Iterator[bytes]:
         """Write a call of a tool."""
         yield from self._opening(index)
         self._calling.add(index)
-        for piece in self._shape.called(index, call):
-            yield self._chunk(piece)
+        for number, piece in enumerate(self._shape.called(index, call)):
+            yield self._chunk(piece, () if number else told)
 
-    def finished(self, index: int, generation: Generation) -> Iterator[bytes]:
+    def finished(self, index: int, generation: Generation, told: Told = ()) -> Iterator[bytes]:
         """Write why a choice has ended."""
         self._generations[index] = generation
         yield from self._opening(index)
-        yield self._chunk(self._shape.closing(index, generation, has_calls=index in self._calling))
+        yield self._chunk(self._shape.closing(index, generation, has_calls=index in self._calling), told)
 
     def end(self) -> Iterator[bytes]:
         """Write the chunk that counts the tokens, if it was asked for, and the end."""
@@ -212,7 +224,18 @@ class OpenAIWriter:
             if opening is not None:
                 yield self._chunk(opening)
 
-    def _chunk(self, choice: Json) -> bytes:
+    def _choice(self, index: int, generation: Generation, reply: Reply) -> Json:
+        choice = self._shape.choice(index, generation, reply)
+        if generation.logprobs is None:
+            return choice
+        prompt = generation.prompt_logprobs or ()
+        before = len(reply.content) - len(generation.text) if prompt else 0
+        told = (*prompt, *(replace(one, offset=one.offset + before) for one in generation.logprobs))
+        return choice | {"logprobs": self._shape.logprobs(told)}
+
+    def _chunk(self, choice: Json, told: Told = ()) -> bytes:
+        if told:
+            choice = choice | {"logprobs": self._shape.logprobs(told)}
         chunk = self._object(self._shape.chunk, [choice])
         return sse(chunk | {"usage": None} if self._body.has_usage_chunk else chunk)
 

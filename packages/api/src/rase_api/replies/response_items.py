@@ -7,6 +7,8 @@ from rase_models.chat.parts import ToolCall
 from rase_models.chat.reply import Reply
 
 from rase_api.dialects import Json
+from rase_api.replies.logprobs import chat_logprobs
+from rase_api.replies.writer import Told
 
 Event = tuple[str, Json]
 """The kind of an event, without its prefix, and what it says."""
@@ -20,6 +22,7 @@ class OpenItem:
     def __init__(self) -> None:
         self.id = f"{self.prefix}{uuid.uuid4().hex}"
         self.text = ""
+        self.told: Told = ()
 
     def whole(self, status: str) -> Json:
         """Return the item as it is."""
@@ -29,7 +32,7 @@ class OpenItem:
         """Yield what begins the item."""
         yield "output_item.added", {"item": self.whole("in_progress")}
 
-    def piece(self, text: str) -> Iterator[Event]:
+    def piece(self, text: str, told: Told = ()) -> Iterator[Event]:
         """Yield what adds a text."""
         raise NotImplementedError
 
@@ -50,7 +53,7 @@ class OpenMessage(OpenItem):
 
     def whole(self, status: str) -> Json:
         """Return the message, without parts while it has only begun."""
-        parts = [] if status == "in_progress" else [_part(self.text)]
+        parts = [] if status == "in_progress" else [_part(self.text, self.told)]
         return {"id": self.id, "type": "message", "role": "assistant", "status": status, "content": parts}
 
     def opening(self) -> Iterator[Event]:
@@ -58,15 +61,16 @@ class OpenMessage(OpenItem):
         yield from super().opening()
         yield "content_part.added", self.place | {"part": _part("")}
 
-    def piece(self, text: str) -> Iterator[Event]:
+    def piece(self, text: str, told: Told = ()) -> Iterator[Event]:
         """Yield a piece."""
         self.text += text
-        yield "output_text.delta", self.place | {"delta": text, "logprobs": []}
+        self.told += told
+        yield "output_text.delta", self.place | {"delta": text, "logprobs": chat_logprobs(told)}
 
     def closing(self, status: str) -> Iterator[Event]:
         """Yield the text, the part and the message as they have become."""
-        yield "output_text.done", self.place | {"text": self.text, "logprobs": []}
-        yield "content_part.done", self.place | {"part": _part(self.text)}
+        yield "output_text.done", self.place | {"text": self.text, "logprobs": chat_logprobs(self.told)}
+        yield "content_part.done", self.place | {"part": _part(self.text, self.told)}
         yield from super().closing(status)
 
 
@@ -80,7 +84,7 @@ class OpenThought(OpenItem):
         parts = [{"type": "reasoning_text", "text": self.text}] if self.text else []
         return {"id": self.id, "type": "reasoning", "status": status, "summary": [], "content": parts}
 
-    def piece(self, text: str) -> Iterator[Event]:
+    def piece(self, text: str, told: Told = ()) -> Iterator[Event]:
         """Yield a piece."""
         self.text += text
         yield "reasoning_text.delta", self.place | {"delta": text}
@@ -105,7 +109,7 @@ class OpenCall(OpenItem):
         names = {"call_id": self._call.id, "name": self._call.name, "arguments": self.text}
         return {"id": self.id, "type": "function_call", "status": status, **names}
 
-    def piece(self, text: str) -> Iterator[Event]:
+    def piece(self, text: str, told: Told = ()) -> Iterator[Event]:
         """Yield a piece of the arguments."""
         self.text += text
         yield "function_call_arguments.delta", {"item_id": self.id, "delta": text}
@@ -117,21 +121,21 @@ class OpenCall(OpenItem):
         yield from super().closing(status)
 
 
-def items_of(reply: Reply, status: str) -> list[Json]:
+def items_of(reply: Reply, status: str, told: Told = ()) -> list[Json]:
     """Write a reply as items, at least one; the last one has the status of the answer."""
     items: list[OpenItem] = []
     if reply.reasoning:
         items.append(_filled(OpenThought(), reply.reasoning))
     if reply.content or not (reply.reasoning or reply.tool_calls):
-        items.append(_filled(OpenMessage(), reply.content))
+        items.append(_filled(OpenMessage(), reply.content, told))
     items += [_filled(OpenCall(call), call.arguments) for call in reply.tool_calls]
     return [*(item.whole("completed") for item in items[:-1]), items[-1].whole(status)]
 
 
-def _filled(item: OpenItem, text: str) -> OpenItem:
-    item.text = text
+def _filled(item: OpenItem, text: str, told: Told = ()) -> OpenItem:
+    item.text, item.told = text, told
     return item
 
 
-def _part(text: str) -> Json:
-    return {"type": "output_text", "text": text, "annotations": [], "logprobs": []}
+def _part(text: str, told: Told = ()) -> Json:
+    return {"type": "output_text", "text": text, "annotations": [], "logprobs": chat_logprobs(told)}

@@ -13,7 +13,7 @@ from rase_api.dialects import Json
 from rase_api.faults import message_of
 from rase_api.replies.cost import timings
 from rase_api.replies.response_items import OpenCall, OpenItem, OpenMessage, OpenThought, items_of
-from rase_api.replies.writer import KEEP_ALIVE, SSE, typed_sse
+from rase_api.replies.writer import KEEP_ALIVE, SSE, Told, typed_sse
 from rase_api.schemas.responses import ResponsesRequest
 from rase_api.state import ServedModel
 
@@ -41,7 +41,9 @@ class ResponsesWriter:
     def whole(self, generations: Sequence[Generation], replies: Sequence[Reply]) -> Json:
         """Write the whole response."""
         (generation,), (reply,) = generations, replies
-        return self._finished_response(generation, items_of(reply, _status(generation)))
+        return self._finished_response(
+            generation, items_of(reply, _status(generation), _told_of_content(generation, reply))
+        )
 
     def started(self, index: int, prompt_tokens: int) -> Iterator[bytes]:
         """Write what comes before the items."""
@@ -51,22 +53,22 @@ class ResponsesWriter:
         for kind in ("response.created", "response.in_progress"):
             yield self._event(kind, {"response": self._response("in_progress")})
 
-    def text(self, index: int, text: str) -> Iterator[bytes]:
+    def text(self, index: int, text: str, told: Told = ()) -> Iterator[bytes]:
         """Write a piece of text."""
         yield from self._within(OpenMessage)
-        yield from self._piece(text)
+        yield from self._piece(text, told)
 
-    def thought(self, index: int, text: str) -> Iterator[bytes]:
+    def thought(self, index: int, text: str, told: Told = ()) -> Iterator[bytes]:
         """Write a piece of thought."""
         yield from self._within(OpenThought)
         yield from self._piece(text)
 
-    def called(self, index: int, call: ToolCall) -> Iterator[bytes]:
+    def called(self, index: int, call: ToolCall, told: Told = ()) -> Iterator[bytes]:
         """Write a call of a tool, which is an item of its own."""
         yield from self._opening(OpenCall(call))
         yield from self._piece(call.arguments)
 
-    def finished(self, index: int, generation: Generation) -> Iterator[bytes]:
+    def finished(self, index: int, generation: Generation, told: Told = ()) -> Iterator[bytes]:
         """Write the last item as it has become."""
         self._generation = generation
         if self._item is None:
@@ -98,9 +100,9 @@ class ResponsesWriter:
         self._item = item
         yield from self._events(item.opening())
 
-    def _piece(self, text: str) -> Iterator[bytes]:
+    def _piece(self, text: str, told: Told = ()) -> Iterator[bytes]:
         if self._item is not None:
-            yield from self._events(self._item.piece(text))
+            yield from self._events(self._item.piece(text, told))
 
     def _closing(self, status: str) -> Iterator[bytes]:
         item, self._item = self._item, None
@@ -148,11 +150,19 @@ class ResponsesWriter:
             "text": {"format": asked.get("text", {}).get("format") or {"type": "text"}},
             "tool_choice": asked.get("tool_choice", "auto"),
             "tools": asked.get("tools", []),
+            "top_logprobs": self._body.top_logprobs or 0,
             "top_p": self._config.top_p,
             "truncation": "disabled",
             "usage": None,
             "user": self._body.user,
         }
+
+
+def _told_of_content(generation: Generation, reply: Reply) -> Told:
+    """Return what is told of the tokens of the message, without those of thoughts and calls."""
+    start = generation.text.find(reply.content)
+    end = start + len(reply.content)
+    return tuple(one for one in generation.logprobs or () if start <= one.offset < end)
 
 
 def _status(generation: Generation) -> str:

@@ -8,8 +8,9 @@ from rase_core.generation import Generation, StopReason
 from rase_models.chat.reply import Reply
 
 from rase_api.dialects import OPENAI, Json
+from rase_api.replies.logprobs import sglang_logprobs, sglang_top_logprobs
 from rase_api.replies.openai import DONE
-from rase_api.replies.writer import KEEP_ALIVE, SSE, TextOnly, sse
+from rase_api.replies.writer import KEEP_ALIVE, SSE, TextOnly, Told, sse
 from rase_api.schemas.sglang import SglangRequest
 
 
@@ -34,13 +35,13 @@ class SglangWriter(TextOnly):
         """Write nothing yet."""
         yield from ()
 
-    def text(self, index: int, text: str) -> Iterator[bytes]:
+    def text(self, index: int, text: str, told: Told = ()) -> Iterator[bytes]:
         """Write the text so far."""
         self._texts[index] = self._texts.get(index, "") + text
         meta: Json = {"id": self._id_of(index), "finish_reason": None}
         yield self._piece(index, {"text": self._texts[index], "meta_info": meta})
 
-    def finished(self, index: int, generation: Generation) -> Iterator[bytes]:
+    def finished(self, index: int, generation: Generation, told: Told = ()) -> Iterator[bytes]:
         """Write the whole text, and why it has ended."""
         yield self._piece(index, self._finished(index, generation))
 
@@ -64,7 +65,19 @@ class SglangWriter(TextOnly):
             "cached_tokens": generation.cached_tokens,
             "e2e_latency": perf_counter() - self._began,
         }
+        meta |= self._told(generation) if generation.logprobs is not None else {}
         return {"text": generation.text, "output_ids": list(generation.tokens), "meta_info": meta}
+
+    def _told(self, generation: Generation) -> Json:
+        """Write the log probabilities of a whole answer, and of the prompt from where they were asked for."""
+        prompt = (generation.prompt_logprobs or ())[self._body.first_told or 0 :]
+        with_text, has_top = bool(self._body.return_text_in_logprobs), bool(self._body.top_logprobs_num)
+        told: Json = {}
+        for name, tokens in (("input", prompt), ("output", generation.logprobs or ())):
+            told[f"{name}_token_logprobs"] = sglang_logprobs(tokens, with_text=with_text)
+            if has_top:
+                told[f"{name}_top_logprobs"] = sglang_top_logprobs(tokens, with_text=with_text)
+        return told
 
     def _id_of(self, index: int) -> str:
         return f"{self._id}_{index}" if self._body.is_batch else self._id

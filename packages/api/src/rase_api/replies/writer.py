@@ -5,6 +5,7 @@ from collections.abc import Iterable, Sequence
 from typing import Protocol
 
 from rase_core.generation import Generation
+from rase_core.logprobs import TokenLogprobs
 from rase_models.chat.parts import ToolCall
 from rase_models.chat.reply import Reply
 
@@ -12,11 +13,15 @@ from rase_api.dialects import Json
 
 SSE = "text/event-stream"
 NDJSON = "application/x-ndjson"
+Told = tuple[TokenLogprobs, ...]
 KEEP_ALIVE = b": keep-alive\n\n"
 
 
 class Writer(Protocol):
-    """Writes one answer. The pieces of a stream are whole events or lines; a failure ends the stream."""
+    """Writes one answer. The pieces of a stream are whole events or lines; a failure ends the stream.
+
+    `told` are the log probabilities of the tokens that have come with a piece, where they were asked for.
+    """
 
     media_type: str
     """Of a stream."""
@@ -29,16 +34,16 @@ class Writer(Protocol):
     def started(self, index: int, prompt_tokens: int) -> Iterable[bytes]:
         """Write that a choice begins."""
 
-    def text(self, index: int, text: str) -> Iterable[bytes]:
+    def text(self, index: int, text: str, told: Told = ()) -> Iterable[bytes]:
         """Write a piece of text."""
 
-    def thought(self, index: int, text: str) -> Iterable[bytes]:
+    def thought(self, index: int, text: str, told: Told = ()) -> Iterable[bytes]:
         """Write a piece of thought."""
 
-    def called(self, index: int, call: ToolCall) -> Iterable[bytes]:
+    def called(self, index: int, call: ToolCall, told: Told = ()) -> Iterable[bytes]:
         """Write a call of a tool."""
 
-    def finished(self, index: int, generation: Generation) -> Iterable[bytes]:
+    def finished(self, index: int, generation: Generation, told: Told = ()) -> Iterable[bytes]:
         """Write that a choice has ended."""
 
     def end(self) -> Iterable[bytes]:
@@ -51,11 +56,11 @@ class Writer(Protocol):
 class TextOnly:
     """The part of a `Writer` for answers that are not read, so that all of them is text."""
 
-    def thought(self, index: int, text: str) -> Iterable[bytes]:
+    def thought(self, index: int, text: str, told: Told = ()) -> Iterable[bytes]:
         """Write nothing."""
         return ()
 
-    def called(self, index: int, call: ToolCall) -> Iterable[bytes]:
+    def called(self, index: int, call: ToolCall, told: Told = ()) -> Iterable[bytes]:
         """Write nothing."""
         return ()
 

@@ -45,4 +45,5 @@ def _conversation(body: ChatRequest) -> Conversation:
         response_format=body.format(),
         options=body.options(),
         is_read=True,
+        logprobs=body.told(),
     )

@@ -23,7 +23,9 @@ def completions_routes(state: ServerState) -> APIRouter:
             state,
             body,
             body.model,
-            Completions(body.prompts(), body.choices, body.words(), body.format()),
+            Completions(
+                body.prompts(), body.choices, body.words(), body.format(), body.told(), bool(body.echo)
+            ),
             lambda model: OpenAIWriter(body, CompletionShape(), model),
         )
 

@@ -6,14 +6,15 @@ from typing import Annotated, ClassVar, Literal
 
 from pydantic import AfterValidator, BeforeValidator, Field
 from pydantic_core import PydanticCustomError
+from rase_core.logprobs import Logprobs
 from rase_core.sampling.config import MAX_COUNT
 from rase_models.chat.options import ChatOptions
 from rase_models.constraints import ResponseFormat
 
 from rase_api.dialects import OLLAMA, Dialect
-from rase_api.errors import UnsupportedParameter
+from rase_api.errors import InvalidValue, UnsupportedParameter
 from rase_api.faults import Names
-from rase_api.fields import Ignored, No, NoList, NoText, Stops, Strict, only
+from rase_api.fields import Ignored, No, NoList, NoText, Stops, Strict, TopLogprobs, only
 from rase_api.parameters import Body, TextRequest
 from rase_api.plans import Completions, Conversation, Plan
 from rase_api.schemas.tools import MOST_TOOLS, ToolParam
@@ -117,8 +118,8 @@ class OllamaRequest(TextRequest):
     think: bool | Literal["low", "medium", "high"] | None = None
     truncate: No = None
     shift: No = None
-    logprobs: No = None
-    top_logprobs: Annotated[object, only(0)] = None
+    logprobs: bool | None = None
+    top_logprobs: TopLogprobs | None = None
 
     @property
     def names(self) -> Names:
@@ -130,6 +131,16 @@ class OllamaRequest(TextRequest):
         if isinstance(self.format, Mapping):
             return ResponseFormat.json_schema(self.format)
         return ResponseFormat.json_object() if self.format == "json" else None
+
+    def refuse_contradictions(self) -> None:
+        """Refuse a number of log probabilities where none are told."""
+        super().refuse_contradictions()
+        if self.top_logprobs and not self.logprobs:
+            raise InvalidValue("'top_logprobs' needs 'logprobs' to be true.", "top_logprobs")
+
+    def told(self) -> Logprobs | None:
+        """Return what is told of probabilities."""
+        return Logprobs(self.top_logprobs or 0) if self.logprobs else None
 
     def variables(self) -> dict[str, object]:
         """Return what the template is told of thinking."""
@@ -223,6 +234,7 @@ class OllamaChat(OllamaRequest):
             response_format=self.response_format(),
             options=ChatOptions(tools=tools, variables=self.variables()),
             is_read=True,
+            logprobs=self.told(),
         )
 
 
@@ -250,10 +262,12 @@ class OllamaGenerate(OllamaRequest):
             return None
         form = self.response_format()
         if self.raw:
-            return Completions([self.prompt], response_format=form)
+            return Completions([self.prompt], response_format=form, logprobs=self.told())
         options = ChatOptions(variables=self.variables())
         messages = self._messages(self.prompt)
-        return Conversation(messages, response_format=form, options=options, is_read=True)
+        return Conversation(
+            messages, response_format=form, options=options, is_read=True, logprobs=self.told()
+        )
 
     def _messages(self, prompt: str) -> Messages:
         system = [{"role": "system", "content": self.system}] if self.system else []

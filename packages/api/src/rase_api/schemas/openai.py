@@ -4,10 +4,11 @@ from collections.abc import Mapping
 from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field
+from rase_core.logprobs import Logprobs
 
 from rase_api.errors import InvalidValue, UnsupportedParameter
 from rase_api.faults import Names
-from rase_api.fields import Ignored, No, NoList, NoText, Nothing, Strict, only
+from rase_api.fields import Ignored, No, NoList, NoText, Nothing, Strict, TopLogprobs, only
 from rase_api.schemas.content import TextPart, as_parts, joined
 from rase_api.schemas.prompts import Prompt, Prompts, prompts_of, refuse_too_many
 from rase_api.schemas.response_format import FormattedRequest
@@ -123,8 +124,8 @@ class ChatRequest(OpenAIRequest, ToolingRequest):
     continue_final_message: bool | None = None
     add_generation_prompt: Annotated[object, only(True)] = None
 
-    logprobs: No = None
-    top_logprobs: Annotated[object, only(0)] = None
+    logprobs: bool | None = None
+    top_logprobs: TopLogprobs | None = None
     functions: NoList = None
     function_call: Annotated[object, only("none", "auto")] = None
     verbosity: Annotated[object, only("medium")] = None
@@ -136,6 +137,8 @@ class ChatRequest(OpenAIRequest, ToolingRequest):
     def refuse_contradictions(self) -> None:
         """Refuse messages without content, formats of calls, and what cannot be gone on with."""
         super().refuse_contradictions()
+        if self.top_logprobs and not self.logprobs:
+            raise InvalidValue("'top_logprobs' needs 'logprobs' to be true.", "top_logprobs")
         if self.options().active_tools and self.format() is not None:
             raise InvalidValue(f"'tools' and {self.format_name!r} cannot be combined.", self.format_name)
         for index, message in enumerate(self.messages):
@@ -144,6 +147,10 @@ class ChatRequest(OpenAIRequest, ToolingRequest):
             raise InvalidValue(
                 "'continue_final_message' needs a last message of the assistant.", "continue_final_message"
             )
+
+    def told(self) -> Logprobs | None:
+        """Return what is told of probabilities."""
+        return Logprobs(self.top_logprobs or 0) if self.logprobs else None
 
     def turns(self) -> list[dict[str, object]]:
         """Return the conversation as chat templates know it."""
@@ -156,14 +163,22 @@ class CompletionRequest(OpenAIRequest):
     prompt: Prompts
 
     best_of: Annotated[object, only(1)] = None
-    echo: No = None
-    logprobs: Nothing = None
+    echo: bool | None = None
+    logprobs: TopLogprobs | None = None
     suffix: NoText = None
 
     def refuse_contradictions(self) -> None:
-        """Refuse too many choices of too many prompts."""
+        """Refuse too many choices of too many prompts, and a stream of what is told of prompts."""
         super().refuse_contradictions()
+        if self.stream and self.echo and self.logprobs is not None:
+            raise UnsupportedParameter(
+                "Unsupported parameter: 'echo' does not go with both 'logprobs' and 'stream'.", "echo"
+            )
         refuse_too_many(self.prompt, self.choices, "n")
+
+    def told(self) -> Logprobs | None:
+        """Return what is told of probabilities."""
+        return None if self.logprobs is None else Logprobs(self.logprobs, of_prompt=bool(self.echo))
 
     def prompts(self) -> list[Prompt]:
         """Return the prompts, each a text or token ids."""

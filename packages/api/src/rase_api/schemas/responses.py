@@ -5,12 +5,13 @@ from typing import Annotated, ClassVar, Literal
 
 from pydantic import BeforeValidator, Field
 from pydantic_core import PydanticCustomError
+from rase_core.logprobs import Logprobs
 from rase_models.chat.options import ChatOptions, ToolChoice
 from rase_models.constraints import ResponseFormat
 
 from rase_api.errors import InvalidValue, MissingParameter
 from rase_api.faults import Names
-from rase_api.fields import Ignored, No, NoList, Nothing, Strict, only
+from rase_api.fields import Ignored, No, NoList, Nothing, Strict, TopLogprobs, only
 from rase_api.plans import Conversation
 from rase_api.schemas.content import as_parts, joined
 from rase_api.schemas.sampling import SAMPLING, SamplingRequest
@@ -23,7 +24,7 @@ class InputText(Strict):
     type: Annotated[object, only("input_text", "output_text", "reasoning_text")]
     text: str
     annotations: NoList = None
-    logprobs: NoList = None
+    logprobs: Ignored = None
 
 
 class InputItem(Strict):
@@ -145,6 +146,9 @@ class ResponseStreamOptions(Strict):
     include_obfuscation: No = None
 
 
+Included = Annotated[object, only([], ["message.output_text.logprobs"])]
+
+
 class ResponsesRequest(SamplingRequest):
     """The body of POST /v1/responses. Nothing is kept, so there is nothing to go on with."""
 
@@ -165,9 +169,9 @@ class ResponsesRequest(SamplingRequest):
     tool_choice: Literal["none", "auto", "required"] | ChosenTool | None = None
     max_tool_calls: Nothing = None
     reasoning: ReasoningOptions | None = None
-    include: NoList = None
+    include: Included = None
     truncation: Annotated[object, only("disabled")] = None
-    top_logprobs: Annotated[object, only(0)] = None
+    top_logprobs: TopLogprobs | None = None
     context_management: NoList = None
     moderation: Nothing = None
     parallel_tool_calls: bool | None = None
@@ -210,7 +214,13 @@ class ResponsesRequest(SamplingRequest):
             response_format=self.format(),
             options=self.options(),
             is_read=True,
+            logprobs=Logprobs(self.top_logprobs or 0) if self.tells else None,
         )
+
+    @property
+    def tells(self) -> bool:
+        """Whether log probabilities are told."""
+        return bool(self.include or self.top_logprobs)
 
     def _turns(self) -> Iterator[dict[str, object]]:
         if self.instructions:

@@ -4,9 +4,10 @@ from collections.abc import Mapping
 from typing import Annotated, ClassVar
 
 from pydantic import AfterValidator, Field
+from rase_core.logprobs import Logprobs
 
 from rase_api.errors import InvalidValue
-from rase_api.fields import Bias, Ignored, No, Nothing, Stops, StopTokens, Strict, only
+from rase_api.fields import Bias, Ignored, No, Nothing, Stops, StopTokens, Strict, TopLogprobs, only
 from rase_api.parameters import TextRequest
 from rase_api.plans import Completions
 from rase_api.schemas.openai import MOST_CHOICES
@@ -76,9 +77,12 @@ class SglangRequest(TextRequest):
     sampling_params: SglangParams | None = None
     rid: str | None = None
 
-    return_logprob: No = None
+    return_logprob: bool | None = None
+    logprob_start_len: Annotated[int, Field(ge=-1)] | None = None
+    top_logprobs_num: TopLogprobs | None = None
+    token_ids_logprob: Nothing = None
+    return_text_in_logprobs: bool | None = None
     return_hidden_states: No = None
-    return_text_in_logprobs: No = None
     input_embeds: Nothing = None
     image_data: Nothing = None
     audio_data: Nothing = None
@@ -108,11 +112,24 @@ class SglangRequest(TextRequest):
         super().refuse_contradictions()
         if (self.text is None) == (self.input_ids is None):
             raise InvalidValue("One of 'text' and 'input_ids' is needed, and only one.", "text")
+        if self.top_logprobs_num and not self.return_logprob:
+            raise InvalidValue("'top_logprobs_num' needs 'return_logprob' to be true.", "top_logprobs_num")
         refuse_too_many(self._prompts, self.choices, "sampling_params.n")
 
     def plan(self) -> Completions:
         """Return what to generate."""
-        return Completions(prompts_of(self._prompts), self.choices)
+        return Completions(prompts_of(self._prompts), self.choices, logprobs=self._told())
+
+    def _told(self) -> Logprobs | None:
+        if not self.return_logprob:
+            return None
+        return Logprobs(self.top_logprobs_num or 0, of_prompt=self.first_told is not None)
+
+    @property
+    def first_told(self) -> int | None:
+        """The first of the prompt's tokens whose log probability is told; None for none of them."""
+        start = self.logprob_start_len
+        return None if start is None or start < 0 else start
 
     @property
     def _prompts(self) -> list[object]:
