@@ -3,9 +3,10 @@
 import importlib.util
 import os
 import shutil
+import signal
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -15,6 +16,14 @@ from rase_models.backends.cpu.kernel_cache import cache_directory
 from rase_models.engine import Engine
 
 Run = Callable[..., subprocess.CompletedProcess[str]]
+
+
+@pytest.fixture(autouse=True)
+def _interrupts() -> Iterator[None]:
+    """Let SIGINT be heard, here and in children: who is started in a shell's background ignores it."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
 
 
 @pytest.fixture(scope="session")

@@ -1,6 +1,7 @@
 """`rase bench`"""
 
 import json
+import os
 import re
 import subprocess
 from collections.abc import Callable
@@ -79,6 +80,50 @@ def test_an_unknown_model_is_named(rase: Run) -> None:
     done = rase("bench", "nobody")
     assert done.returncode == 3
     assert "registered: smol" in done.stderr
+
+
+@pytest.mark.parametrize("command", [("bench", *SMALL), ("perplexity",)])
+def test_a_registered_model_needs_its_tokenizer_file(
+    rase: Run, smol: str, home: dict[str, str], tmp_path: Path, command: tuple[str, ...]
+) -> None:
+    gone = tmp_path / "tokenizer.json"
+    with (Path(home["RASE_STORE"]) / "manifests" / f"{smol}.toml").open("a") as manifest:
+        manifest.write(f'tokenizer = {json.dumps(str(gone))}\ntokenizer_sha256 = "{"0" * 64}"\n')
+    (tmp_path / "text.txt").write_text("The river runs to the sea. " * 9)
+    text = (str(tmp_path / "text.txt"),) if command[0] == "perplexity" else ()
+    done = rase(command[0], smol, *text, *command[1:])
+    assert done.returncode == 3, done.stderr
+    assert f"{gone}: No such file or directory" in done.stderr
+    assert "weights" not in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("name", "reason"),
+    [
+        ("folder", "is a folder"),
+        ("pipe", "is not a regular file"),
+        ("dangling", "No such file or directory"),
+        ("nothing.gguf", "No such file or directory"),
+    ],
+)
+@pytest.mark.skipif(os.name != "posix", reason="Windows has no such files")
+def test_a_path_to_no_file_is_told_for_what_it_is(rase: Run, tmp_path: Path, name: str, reason: str) -> None:
+    (tmp_path / "folder").mkdir()
+    os.mkfifo(tmp_path / "pipe")
+    (tmp_path / "dangling").symlink_to(tmp_path / "nowhere")
+    done = rase("bench", str(tmp_path / name))
+    assert done.returncode == 3, done.stderr
+    assert f"{tmp_path / name}: {reason}" in done.stderr
+    assert "registered" not in done.stderr
+
+
+@pytest.mark.usefixtures("smol")
+def test_an_id_comes_before_a_folder_of_its_name(
+    rase: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "smol").mkdir()
+    assert "100640 tokens" in rase("bench", "smol", "--depth", "100000").stderr
 
 
 def test_every_round_starts_with_an_empty_cache(smol_manifest: Path) -> None:

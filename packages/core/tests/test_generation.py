@@ -166,6 +166,8 @@ def test_a_prompt_longer_than_the_context_is_an_error() -> None:
         ([32], GREEDY, 0, "prompt"),
         ([-1], GREEDY, 0, "prompt"),
         ([1.5], GREEDY, 0, "prompt"),
+        ([True], GREEDY, 0, "prompt"),
+        ([1, np.False_], GREEDY, 0, "prompt"),
         (["a"], GREEDY, 0, "prompt"),
         ([1], greedy(stop=["x"]), 0, "stop"),
         ([1], GREEDY, -1, "choice"),

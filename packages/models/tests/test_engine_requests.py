@@ -92,6 +92,12 @@ def test_a_lone_surrogate_is_refused_wherever_there_is_text(engine: Engine) -> N
         GenerationConfig(stop=("\ud800",))
 
 
+def test_a_prompt_without_a_token_is_told_as_it_was_given(engine: Engine) -> None:
+    for prompt, told in (("", "''"), ([], r"\[\]")):
+        with pytest.raises(InvalidParameter, match=f"invalid prompt: {told}, expected .*at least one token"):
+            engine.generate("m", prompt, CONFIG)
+
+
 @pytest.mark.parametrize("text", [None, 5, b"hi"])
 def test_what_is_no_text_is_not_counted(engine: Engine, text: Any) -> None:
     with pytest.raises(InvalidParameter, match="expected a string"):

@@ -1,12 +1,14 @@
 """Using a model's decoder itself, without the engine and its scheduler."""
 
+import os
 from dataclasses import dataclass
 from pathlib import Path
 from threading import Event
 from typing import TYPE_CHECKING
 
 import click
-from rase_core.errors import InvalidParameter
+from rase_core.errors import InvalidModelId, InvalidParameter, ModelNotFound
+from rase_core.model_file import regular_file
 
 from rase_cli.interrupts import interruptible
 from rase_cli.logs import show_logs
@@ -70,12 +72,25 @@ class ChosenModel:
 
 
 def choose(settings: Settings, model: str) -> ChosenModel:
-    """Return the model of a registered id or of a GGUF's path; an existing file comes before an id."""
+    """Return the model of a registered id or of a GGUF's path; an existing file comes before an id.
+
+    Raises ModelNotFound, InvalidModelId, InvalidManifest, and ModelFileNotFound for a path to no file.
+    """
     if Path(model).is_file():
         return ChosenModel(settings, Path(model))
-    with open_engine(settings) as engine:
-        manifest = engine.inspect(model)
-        return ChosenModel(settings, manifest.weights_path, manifest)
+    try:
+        with open_engine(settings) as engine:
+            manifest = engine.inspect(model)
+    except (ModelNotFound, InvalidModelId):
+        if _is_path(Path(model)):
+            return ChosenModel(settings, regular_file(Path(model)))
+        raise
+    return ChosenModel(settings, manifest.weights_path, manifest)
+
+
+def _is_path(path: Path) -> bool:
+    """Tell whether something is there, or a word is written as if a file should be."""
+    return len(path.parts) > 1 or path.suffix.lower() == ".gguf" or os.path.lexists(path)
 
 
 def device(settings: Settings) -> str:

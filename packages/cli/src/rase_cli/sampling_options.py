@@ -14,12 +14,13 @@ if TYPE_CHECKING:
 
 
 def token_and_bias(text: str) -> tuple[int, float]:
-    """Parse `TOKEN=BIAS`, as in `--logit-bias 42=-5`; click reports the ValueError as wrong usage."""
+    """Parse `TOKEN=BIAS`, as in `--logit-bias 42=-5`. Raises click.BadParameter."""
     token, _, bias = text.partition("=")
     try:
         return int(token), float(bias)
     except ValueError:
-        raise ValueError(f"{text!r} is no TOKEN=BIAS, a token's id and a number, as in 42=-5") from None
+        what = f"{text!r} is no TOKEN=BIAS, a token's id and a number, as in 42=-5"
+        raise click.BadParameter(what) from None
 
 
 @dataclass(frozen=True, slots=True)

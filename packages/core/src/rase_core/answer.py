@@ -230,16 +230,20 @@ def checked_prompt(prompt: Sequence[int], limits: ModelLimits) -> list[int]:
     """Return the prompt as plain ints.
 
     Raises ContextOverflow when it is longer than the context, InvalidParameter when it is empty or has
-    a token outside the vocabulary.
+    what is no token of the vocabulary, such as a truth value.
     """
     if not len(prompt):
         raise InvalidParameter("prompt", [], "at least one token")
     if len(prompt) > limits.context_length:
         raise ContextOverflow(len(prompt), limits.context_length)
     for token in prompt:
-        if not isinstance(token, SupportsIndex) or not 0 <= index(token) < limits.vocab_size:
+        if not _is_whole(token) or not 0 <= index(token) < limits.vocab_size:
             raise InvalidParameter("prompt", token, f"token ids of 0 to {limits.vocab_size - 1}")
     return [index(token) for token in prompt]
+
+
+def _is_whole(value: object) -> bool:
+    return isinstance(value, SupportsIndex) and not isinstance(value, bool | np.bool_)
 
 
 def _answer_logprobs(asked: Logprobs | None, detokenizer: Detokenizer | None) -> AnswerLogprobs | None:

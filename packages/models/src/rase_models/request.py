@@ -86,7 +86,7 @@ class Completion:
         prompt = _checked(self.prompt)
         if isinstance(prompt, str):
             refuse_long(prompt, tokenizer, context_length)
-            prompt = tokenizer.encode(prompt)
+            prompt = _tokens(prompt, tokenizer.encode(prompt))
         return _request(prompt, tokenizer, self.terms, defaults, continues=True)
 
 
@@ -113,9 +113,8 @@ class Conversation:
         prompt, tokenizer = self.prompt(session.template), session.tokenizer
         refuse_long(prompt, tokenizer, session.decoder.context_length)
         defaults, continues = session.manifest.default_config(), self.continue_final_message
-        request = _request(
-            tokenizer.encode_prompt(prompt), tokenizer, self.terms, defaults, continues=continues
-        )
+        tokens = _tokens(prompt, tokenizer.encode_prompt(prompt))
+        request = _request(tokens, tokenizer, self.terms, defaults, continues=continues)
         return ChatRules(session, self.options, prompt, is_read=self.is_read).applied(
             request, self.terms.response_format
         )
@@ -157,6 +156,13 @@ def _checked(prompt: Prompt) -> Prompt:
     if not is_list or isinstance(prompt, bytes | bytearray | memoryview | Mapping):
         raise InvalidParameter("prompt", prompt, "a string or a list of token ids")
     return prompt
+
+
+def _tokens(text: str, tokens: Sequence[int]) -> Sequence[int]:
+    """Return the tokens of a text, or raise InvalidParameter where there are none."""
+    if not tokens:
+        raise InvalidParameter("prompt", text, "a text of at least one token")
+    return tokens
 
 
 def _request(

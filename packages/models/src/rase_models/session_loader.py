@@ -96,10 +96,11 @@ class SessionLoader:
         )
 
     def bare_decoder(self, manifest: ModelManifest, device: str, context_length: int) -> ProgramDecoder:
-        """Load the weights of a registered model alone, for so many tokens, and hash them in the same pass.
+        """Load the weights of a registered model alone, for so many tokens, and verify all its files.
 
         Raises as `load` does, and InvalidParameter for a context that is longer than the model's.
         """
+        _check_tokenizer_file(manifest)
         with self._explaining(manifest):
             file = open_gguf(manifest.weights_path)
             _check_parts(manifest, file)
@@ -185,12 +186,16 @@ def _check_digests(manifest: ModelManifest, digests: Sequence[str]) -> None:
 
 
 def _attached_tokenizer(manifest: ModelManifest) -> Tokenizer | None:
+    _check_tokenizer_file(manifest)
+    return None if manifest.tokenizer is None else load_tokenizer(manifest.tokenizer)
+
+
+def _check_tokenizer_file(manifest: ModelManifest) -> None:
     if manifest.tokenizer is None:
-        return None
+        return
     digest, _ = hash_file(manifest.tokenizer)
     if manifest.tokenizer_sha256 not in (None, digest):
         raise IntegrityMismatch(manifest.id, manifest.tokenizer, str(manifest.tokenizer_sha256), digest)
-    return load_tokenizer(manifest.tokenizer)
 
 
 def _template(manifest: ModelManifest, file: GgufFile, tokenizer: Tokenizer) -> ChatTemplate | TemplateError:
