@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from rase_models.gguf import GgufFile, MetadataValue
 from rase_models.tokenizers import tokenizer_from_gguf
-from rase_models.tokenizers.sentencepiece import PairsWithin, merge, merge_short
+from rase_models.tokenizers.sentencepiece import Costs, PairsWithin, merge, merge_short
 from rase_models.tokenizers.special_tokens import SpecialTokens
 
 
@@ -46,7 +46,7 @@ def test_merging_takes_the_best_pair_and_the_leftmost_of_equals(
 ) -> None:
     pieces = {token: i for i, token in enumerate(tokens)}
     expected = _merge_plainly(word, pieces, costs)
-    by_token = {token: float(costs[i]) for token, i in pieces.items()}
+    by_token = Costs({token: float(costs[i]) for token, i in pieces.items()})
     assert merge(word, by_token) == merge_short(word, by_token) == expected
 
 

@@ -1,23 +1,14 @@
-"""Byte-level BPE: GPT-2's scheme, where each byte is written as one printable character.
-
-Merging is done by the `tokenizers` library; the vocabulary, the special tokens and the way back are ours.
-"""
+"""Byte-level BPE: GPT-2's scheme, where each byte is written as one printable character."""
 
 import re
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
-from rase_core.errors import TokenizerError, UnencodableText
+from rase_core.errors import UnencodableText
 
 from rase_models.tokenizers.library import library_ids
-from rase_models.tokenizers.pieces import is_text
+from rase_models.tokenizers.merging_library import merging_library, one_after_the_other, splits_of
 from rase_models.tokenizers.pre_tokenizers import PreTokenizer
 from rase_models.tokenizers.vocabulary import Vocabulary
-
-if TYPE_CHECKING:
-    from tokenizers import Tokenizer as LibraryTokenizer
-
-MERGES_KEY = "tokenizer.ggml.merges"
 
 _PRINTABLE = frozenset((*range(0x21, 0x7F), *range(0xA1, 0xAD), *range(0xAE, 0x100)))
 _OTHERS = tuple(byte for byte in range(256) if byte not in _PRINTABLE)
@@ -30,8 +21,12 @@ class ByteLevelBpe:
     """The merging of one vocabulary; TokenizerError naming `tokenizer.ggml.merges` when they do not fit."""
 
     def __init__(self, vocabulary: Vocabulary, merges: Sequence[str], pre: PreTokenizer) -> None:
+        from tokenizers.pre_tokenizers import ByteLevel
+
         self._missing = _missing_bytes(vocabulary)
-        self._library = _build(vocabulary, merges, pre)
+        self._library = merging_library(vocabulary, merges, pre)
+        steps = (*splits_of(pre), ByteLevel(add_prefix_space=False, use_regex=False))
+        self._library.pre_tokenizer = one_after_the_other(steps)
 
     def encode(self, text: str, *, starts: bool) -> Sequence[int]:
         """Return the ids of a text without special tokens; where it `starts` makes no difference.
@@ -55,32 +50,3 @@ def _missing_bytes(vocabulary: Vocabulary) -> re.Pattern[bytes] | None:
     """Return a pattern of the bytes that text may have and no token stands for."""
     lost = [b for b, c in CHARACTER_OF_BYTE.items() if c not in vocabulary.ids and b not in _NEVER_IN_UTF8]
     return re.compile(b"[" + b"".join(re.escape(bytes([b])) for b in lost) + b"]") if lost else None
-
-
-def _build(vocabulary: Vocabulary, merges: Sequence[str], pre: PreTokenizer) -> "LibraryTokenizer":
-    from tokenizers import Regex, Tokenizer, models
-    from tokenizers.pre_tokenizers import ByteLevel, Split
-    from tokenizers.pre_tokenizers import Sequence as Steps
-
-    _check_merges(vocabulary, merges)
-    pairs = [(left, right) for left, _, right in (merge.partition(" ") for merge in merges)]
-    library = Tokenizer(models.BPE(_spellable(vocabulary), pairs, ignore_merges=pre.ignore_merges))
-    splits = [Split(Regex(split), "isolated") for split in pre.splits]
-    library.pre_tokenizer = Steps([*splits, ByteLevel(add_prefix_space=False, use_regex=False)])
-    return library
-
-
-def _check_merges(vocabulary: Vocabulary, merges: Sequence[str]) -> None:
-    ids = vocabulary.ids
-    for i, merge in enumerate(merges):
-        left, _, right = merge.partition(" ")
-        if left not in ids or right not in ids or left + right not in ids:
-            raise TokenizerError(
-                f"{vocabulary.path}: metadata {MERGES_KEY}: merge {i}, {merge!r}, "
-                "does not join two tokens to a third"
-            )
-
-
-def _spellable(vocabulary: Vocabulary) -> dict[str, int]:
-    """Return the tokens that are text; the library cannot hold others."""
-    return {token: i for token, i in vocabulary.ids.items() if token.isascii() or is_text(token)}

@@ -21,11 +21,14 @@ class TextModel(Protocol):
 class GgufEncoder:
     """The encoder of one vocabulary."""
 
-    def __init__(self, vocabulary: Vocabulary, model: TextModel) -> None:
+    def __init__(
+        self, vocabulary: Vocabulary, model: TextModel, strips: frozenset[int] = frozenset()
+    ) -> None:
+        """`strips` are the tokens that take the white space after them away."""
         self._vocabulary = vocabulary
         self._model = model
-        self._special = _special_tokens(vocabulary, *MARKER_KINDS)
-        self._user_defined = _special_tokens(vocabulary, TokenKind.USER_DEFINED)
+        self._special = _special_tokens(vocabulary, strips, *MARKER_KINDS)
+        self._user_defined = _special_tokens(vocabulary, strips, TokenKind.USER_DEFINED)
 
     def encode(self, text: str, *, add_special_tokens: bool, parse_special: bool) -> list[int]:
         """Return the ids of a text; user-defined tokens are always found, control tokens on demand."""
@@ -42,5 +45,5 @@ class GgufEncoder:
         return ids
 
 
-def _special_tokens(vocabulary: Vocabulary, *kinds: TokenKind) -> SpecialTokens:
-    return SpecialTokens({vocabulary.tokens[i]: i for i in vocabulary.of_kind(*kinds)})
+def _special_tokens(vocabulary: Vocabulary, strips: frozenset[int], *kinds: TokenKind) -> SpecialTokens:
+    return SpecialTokens({vocabulary.tokens[i]: i for i in vocabulary.of_kind(*kinds)}, strips)

@@ -7,6 +7,9 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from tokenizers import Tokenizer as Library
 
+NO_TOKEN = "\0 no token"
+"""The unknown token of a vocabulary without one: the library then fails, where it would drop the text."""
+
 _SHORT = 1 << 12
 """Characters of a text that takes so little time that other threads can wait for it."""
 
@@ -34,3 +37,8 @@ def _give_memory_back() -> None:
         trim = getattr(ctypes.CDLL(None), "malloc_trim", None)
         if trim is not None:
             trim(0)
+
+
+def is_library_fault(error: BaseException) -> bool:
+    """Tell whether an exception is one that the library raises: a bare one, or a panic."""
+    return type(error) in (Exception, TypeError, ValueError) or type(error).__name__ == "PanicException"

@@ -1,25 +1,34 @@
 """Choosing and building the tokenizer of a file."""
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
+from numpy.typing import NDArray
 from rase_core.errors import InvalidGguf, TokenizerError
 from rase_core.model_file import open_file
 from rase_core.weights import GGUF_MAGIC
 
 from rase_models.gguf import GgufFile, open_gguf
-from rase_models.tokenizers.byte_level import MERGES_KEY, ByteLevelBpe, byte_level_bytes
-from rase_models.tokenizers.gguf_encoder import MARKER_KINDS, GgufEncoder
+from rase_models.tokenizers.byte_level import ByteLevelBpe, byte_level_bytes
+from rase_models.tokenizers.gguf_encoder import MARKER_KINDS, GgufEncoder, TextModel
 from rase_models.tokenizers.kinds import TokenKind
 from rase_models.tokenizers.least_tokens import Losses
-from rase_models.tokenizers.pieces import VocabularyPieces, sentencepiece_bytes
-from rase_models.tokenizers.pre_tokenizers import pre_tokenizer
-from rase_models.tokenizers.sentencepiece import SPACE, SentencePieceBpe
+from rase_models.tokenizers.longest_match import LongestMatch, escaped_bytes
+from rase_models.tokenizers.merging_library import MERGES_KEY
+from rase_models.tokenizers.pieces import BytesOf, VocabularyPieces, sentencepiece_bytes
+from rase_models.tokenizers.pre_tokenizers import PreTokenizer, pre_tokenizer
+from rase_models.tokenizers.sentencepiece import SPACE, SentencePieceBpe, costs_of_merges, costs_of_scores
+from rase_models.tokenizers.stripping import stripping_tokens
 from rase_models.tokenizers.tokenizer import SpecialRules, Tokenizer
+from rase_models.tokenizers.unigram import CHARSMAP_KEY, SpaceRules, Unigram
 from rase_models.tokenizers.vocabulary import Vocabulary, read_vocabulary
+from rase_models.tokenizers.wordpiece import WordPiece
 
 SCORES_KEY = "tokenizer.ggml.scores"
+ADD_SPACE_KEY = "tokenizer.ggml.add_space_prefix"
+MERGE_SPACES_KEY = "tokenizer.ggml.remove_extra_whitespaces"
 
 
 def load_tokenizer(path: Path | str) -> Tokenizer:
@@ -56,32 +65,93 @@ def tokenizer_from_gguf(file: GgufFile) -> Tokenizer:
         raise TokenizerError(error.message, error.advice) from error
 
 
-def _byte_level(file: GgufFile) -> Tokenizer:
+def _bpe(file: GgufFile) -> Tokenizer:
     pre = pre_tokenizer(file.string("tokenizer.ggml.pre", "default"))
+    return _raw_bpe(file, pre) if pre.is_raw else _byte_level(file, pre)
+
+
+def _byte_level(file: GgufFile, pre: PreTokenizer) -> Tokenizer:
     vocabulary = read_vocabulary(file, adds_bos=pre.adds_bos)
     model = ByteLevelBpe(vocabulary, file.strings(MERGES_KEY), pre)
-    pieces = VocabularyPieces(vocabulary, byte_level_bytes)
-    rules = _rules(vocabulary, adds_space=False)
-    return Tokenizer(GgufEncoder(vocabulary, model), pieces, rules, Losses())
+    return _tokenizer(file, vocabulary, model, byte_level_bytes, Losses())
+
+
+def _raw_bpe(file: GgufFile, pre: PreTokenizer) -> Tokenizer:
+    vocabulary = read_vocabulary(file, adds_bos=pre.adds_bos)
+    model = SentencePieceBpe(vocabulary, costs_of_merges(file.strings(MERGES_KEY)), adds_space=False)
+    return _tokenizer(file, vocabulary, model, sentencepiece_bytes, Losses(space=SPACE))
+
+
+def _gemma4(file: GgufFile) -> Tokenizer:
+    # Many files of Gemma 4 say that no BOS is added, but the models give nonsense without it.
+    metadata = {**file.metadata, "tokenizer.ggml.add_bos_token": True}
+    return _raw_bpe(replace(file, metadata=metadata), pre_tokenizer("gemma4"))
 
 
 def _sentencepiece(file: GgufFile) -> Tokenizer:
     vocabulary = read_vocabulary(file, adds_bos=True)
+    adds_space = file.boolean(ADD_SPACE_KEY, True)
+    costs = costs_of_scores(vocabulary, _scores(file, vocabulary))
+    model = SentencePieceBpe(vocabulary, costs, adds_space=adds_space)
+    losses = Losses(space=SPACE)
+    return _tokenizer(file, vocabulary, model, sentencepiece_bytes, losses, adds_space=adds_space)
+
+
+def _unigram(file: GgufFile) -> Tokenizer:
+    vocabulary = read_vocabulary(file, adds_bos=False, adds_eos=True)
+    charsmap = np.array(file.integers(CHARSMAP_KEY, ()), np.int64).astype(np.uint8).tobytes()
+    spaces = SpaceRules(file.boolean(ADD_SPACE_KEY, True), file.boolean(MERGE_SPACES_KEY, False))
+    model = Unigram(vocabulary, _scores(file, vocabulary), charsmap, spaces)
+    adds_space = spaces.adds_one or spaces.merges
+    return _tokenizer(file, vocabulary, model, sentencepiece_bytes, None, adds_space=adds_space)
+
+
+def _wordpiece(file: GgufFile) -> Tokenizer:
+    vocabulary = read_vocabulary(file, adds_bos=True, adds_eos=True)
+    lowercase = file.boolean("tokenizer.ggml.normalizer.lowercase", True)
+    strips = file.boolean("tokenizer.ggml.normalizer.strip_accents", lowercase)
+    model = WordPiece(vocabulary, lowercase=lowercase, strip_accents=strips)
+    return _tokenizer(file, vocabulary, model, sentencepiece_bytes, None, adds_space=True)
+
+
+def _rwkv(file: GgufFile) -> Tokenizer:
+    vocabulary = read_vocabulary(file, adds_bos=False)
+    return _tokenizer(file, vocabulary, LongestMatch(vocabulary), escaped_bytes, Losses())
+
+
+MODELS: Mapping[str, Callable[[GgufFile], Tokenizer]] = {
+    "gpt2": _bpe,
+    "llama": _sentencepiece,
+    "gemma4": _gemma4,
+    "t5": _unigram,
+    "bert": _wordpiece,
+    "rwkv": _rwkv,
+}
+"""By `tokenizer.ggml.model`."""
+
+
+def _tokenizer(
+    file: GgufFile,
+    vocabulary: Vocabulary,
+    model: TextModel,
+    spelt: BytesOf,
+    losses: Losses | None,
+    *,
+    adds_space: bool = False,
+) -> Tokenizer:
+    encoder = GgufEncoder(vocabulary, model, stripping_tokens(file, vocabulary))
+    rules = _rules(vocabulary, adds_space=adds_space)
+    return Tokenizer(encoder, VocabularyPieces(vocabulary, spelt), rules, losses)
+
+
+def _scores(file: GgufFile, vocabulary: Vocabulary) -> NDArray[np.float64]:
     scores = np.array(file.numbers(SCORES_KEY), np.float64)
     if scores.shape != (len(vocabulary.tokens),) or np.isnan(scores).any():
         raise TokenizerError(
             f"{file.path}: metadata {SCORES_KEY}: expected {len(vocabulary.tokens)} numbers, one for each "
             f"token, found {scores.size} of which {int(np.isnan(scores).sum())} are NaN"
         )
-    adds_space = file.boolean("tokenizer.ggml.add_space_prefix", True)
-    model = SentencePieceBpe(vocabulary, scores, adds_space=adds_space)
-    pieces = VocabularyPieces(vocabulary, sentencepiece_bytes)
-    rules = _rules(vocabulary, adds_space=adds_space)
-    return Tokenizer(GgufEncoder(vocabulary, model), pieces, rules, Losses(space=SPACE))
-
-
-MODELS: Mapping[str, Callable[[GgufFile], Tokenizer]] = {"gpt2": _byte_level, "llama": _sentencepiece}
-"""By `tokenizer.ggml.model`."""
+    return scores
 
 
 def _rules(vocabulary: Vocabulary, *, adds_space: bool) -> SpecialRules:

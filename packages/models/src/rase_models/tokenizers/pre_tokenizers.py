@@ -56,6 +56,44 @@ _BAILING = (
     r"'(?i:[sdmt]|ll|ve|re)|[^\r\n\p{L}\p{N}]?+\p{L}+|\p{N}"
     r"| ?[^\s\p{L}\p{N}]++[\r\n]*|\s*[\r\n]|\s+(?!\S)|\s+"
 )
+_HAN_FREE_UPPER = r"[[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]&&[^\p{Han}]]"
+_HAN_FREE_LOWER = r"[[\p{Ll}\p{Lm}\p{Lo}\p{M}]&&[^\p{Han}]]"
+_KIMI = (
+    rf"[\p{{Han}}]+|[^\r\n\p{{L}}\p{{N}}]?{_HAN_FREE_UPPER}*{_HAN_FREE_LOWER}+{_CONTRACTION}?"
+    rf"|[^\r\n\p{{L}}\p{{N}}]?{_HAN_FREE_UPPER}+{_HAN_FREE_LOWER}*{_CONTRACTION}?"
+    rf"|\p{{N}}{{1,3}}|{_SIGNS}|{_TAIL}"
+)
+_EXAONE_MOE = (
+    rf"{_CONTRACTION}|[^\r\n\p{{L}}\p{{N}}]?(?:\p{{L}}\p{{M}}*(?: \p{{L}}\p{{M}}*)*)+|\p{{N}}"
+    r"| ?[^\s\p{L}\p{N}]+[\r\n/]?|\s*[\r\n]|\s+(?!\S)|\s+"
+)
+_SPACES_BY_HALVES = (
+    "".join(rf"|\s{{{n}}}(?!\S)" for n in (512, 256, 128, 64, 32, 16, 8, 4)) + r"|\s{1,2}(?!\S)|\s"
+)
+_JAIS2 = (
+    rf"{_CONTRACTION}|[^\r\n\p{{L}}\p{{N}}]?\p{{L}}+|\p{{N}}{{1,3}}|{_SIGNS}|\s*[\r\n]+{_SPACES_BY_HALVES}"
+)
+_MINICPM5 = rf"{_CONTRACTION}|[^\r\n\p{{L}}\p{{N}}]?\p{{L}}+|\p{{N}}+|{_SIGNS}|{_TAIL}"
+_UFAKZEKA = rf"[^\r\n\p{{L}}\p{{N}}]?\p{{L}}+|\p{{N}}|{_SIGNS}|{_TAIL}"
+_BLOOM = r" ?[^(\s|.,!?…。，、।۔،)]+"
+_LINES = r"[^\n]+|\n+"
+# Groups of three from the right; the number is bounded, since looking ahead without end takes quadratic time.
+_DIGIT_GROUPS = r"\p{N}{1,3}(?=(?:\p{N}{3}){0,100}(?!\p{N}))"
+_WORD_DIGIT_GROUPS = r"\d{1,3}(?=(?:\d{3}){0,100}\b)"
+_KANA_AND_HAN = r"[一-龥぀-ゟ゠-ヿ]+"
+_ASIAN = (
+    "[\u4e00-\u9fff\u3400-\u4dbf\uf900-\ufaff\u3040-\u309f\u30a0-\u30ff\uff65-\uff9f\u2f00-\u2fdf"
+    "\u0e00-\u0e7f\u0e80-\u0eff\u1780-\u17ff\u1000-\u109f\uaa60-\uaa7f\ua9e0-\ua9ff\uac00-\ud7af\u1100-\u11ff]+"
+)
+_YOUTU_SCRIPTS = (
+    "[\uac00-\ud7a3\u3131-\u318e]+|[！…“”‘’—：；，\u3001-\u303f\ufe30-\ufe4f]+|[\u3105-\u312f]+|"
+    "[\u4e00-\u9fa5\u3040-\u309f\u30a0-\u30ff]+"
+)
+_YOUTU = _GPT4O.replace(r"\p{N}{1,3}", r"\p{N}")
+_SPARK = (
+    r"""[!"#$%&'()*+,\-./:;<=>?@\[\\\]^_`{|}~][A-Za-z]+|[^\r\n\p{L}\p{P}\p{S}]?[\p{L}\p{M}]+"""
+    r"| ?[\p{P}\p{S}]+|[\r\n]|\s+(?!\S)|\s+"
+)
 _SEED_CODER = rf"{_CONTRACTION}|[^\r\n\p{{L}}\p{{N}}]?\p{{L}}+|\p{{N}}| ?[^\s\p{{L}}\p{{N}}\r\n]+|{_TAIL}"
 
 
@@ -67,11 +105,13 @@ class PreTokenizer:
         splits: regular expressions (Oniguruma), applied one after the other.
         ignore_merges: whether a word that is a token is that token, whatever the merges say.
         adds_bos: whether the models of this kind want BOS when their file does not say.
+        is_raw: whether text is not cut, and tokens are spelt as SentencePiece does and not as bytes.
     """
 
     splits: tuple[str, ...]
     ignore_merges: bool = False
     adds_bos: bool = False
+    is_raw: bool = False
 
 
 _TABLE: Mapping[str, PreTokenizer] = {
@@ -91,22 +131,50 @@ _TABLE: Mapping[str, PreTokenizer] = {
             r"[\r\n]",
             _DEEPSEEK_LETTERS,
             r"\s?[!-/:-~！-／：-～‘-‟　-。]+",
-            r"\s+$",
+            r"(?<!\s)\s+$",
             _DEEPSEEK_HAN,
             r"\p{N}+",
         )
     ),
     "deepseek-coder": PreTokenizer((r"[\r\n]", r"\s?\p{L}+", r"\s?\p{P}+", _DEEPSEEK_HAN, r"\p{N}")),
-    "deepseek-v3": PreTokenizer((r"\p{N}{1,3}", r"[一-龥぀-ゟ゠-ヿ]+", _DEEPSEEK3)),
+    "deepseek-v3": PreTokenizer((r"\p{N}{1,3}", _KANA_AND_HAN, _DEEPSEEK3)),
     "bailingmoe": PreTokenizer((_BAILING,)),
     "seed-coder": PreTokenizer((_SEED_CODER,)),
+    "granite-embed-multi-97m": PreTokenizer((_GPT4O,), ignore_merges=True),
+    "jais-2": PreTokenizer((_JAIS2,)),
+    "minicpm5": PreTokenizer((r"\p{N}{1,3}", _MINICPM5), ignore_merges=True),
+    "spark2_5": PreTokenizer((r"\p{N}{1,3}", _KANA_AND_HAN, _SPARK, r"\p{N}")),
+    "youtu": PreTokenizer((_YOUTU_SCRIPTS, _YOUTU), ignore_merges=True),
+    "bloom": PreTokenizer((_BLOOM,)),
+    "viking": PreTokenizer((_BLOOM, r"\p{N}")),
+    "exaone-moe": PreTokenizer((_EXAONE_MOE,)),
+    "chameleon": PreTokenizer(
+        (
+            "<sentinel:[0-9]+>",
+            "IMGIMG[A-I]{1,4}Z",
+            r"[\t\n]|    |  ",
+            r"\p{N}",
+            r"[\p{P}!-/:-@\[-`{-~]",
+            _GPT2,
+        ),
+        adds_bos=True,
+    ),
+    "tiny_aya": PreTokenizer((_WORD_DIGIT_GROUPS, _GPT4O)),
+    "superbpe": PreTokenizer((r"\p{N}+", r"(?=(?:\d{3}){1,100}(?!\d))")),
+    "kimi-k2": PreTokenizer((_KIMI,)),
+    "ufakzeka": PreTokenizer((_UFAKZEKA,)),
+    "afmoe": PreTokenizer((_DIGIT_GROUPS, _ASIAN, _DEEPSEEK3)),
+    "laguna": PreTokenizer((_LINES, _QWEN2)),
+    "gemma4": PreTokenizer((), adds_bos=True, is_raw=True),
+    "sarvam-moe": PreTokenizer((), is_raw=True),
 }
 
 _ALIASES: Mapping[str, str] = {
     alias: name
     for name, aliases in {
-        "gpt-2": "phi-2 mpt olmo jais exaone4 gigachat mellum a.x-4.0 modern-bert trillion granite-docling",
-        "llama-bpe": "llama3 llama-v3 falcon3 falcon-h1 pixtral midm-2.0 lfm2",
+        "gpt-2": "phi-2 mpt olmo jais exaone4 gigachat mellum a.x-4.0 modern-bert trillion granite-docling "
+        "jina-es jina-de jina-v1-en jina-v2-es jina-v2-de jina-v2-code roberta-bpe",
+        "llama-bpe": "llama3 llama-v3 falcon3 falcon-h1 pixtral midm-2.0 lfm2 jina-v5-nano",
         "dbrx": "smaug-bpe chatglm-bpe",
         "glm4": "glm5",
         "qwen2": "deepseek-r1-qwen kormo f2llmv2 stablelm2 hunyuan solar-open megrez grok-2",
@@ -114,6 +182,9 @@ _ALIASES: Mapping[str, str] = {
         "gpt-4o": "llama4 kanana2 talkie minimax-m2",
         "deepseek-v3": "hunyuan-dense joyai-llm hy_v4",
         "bailingmoe": "bailingmoe2 llada-moe",
+        "bloom": "poro-chat gpt3-finnish",
+        "tiny_aya": "cohere2moe",
+        "gemma4": "granite-embed-multi-311m",
     }.items()
     for alias in aliases.split()
 }

@@ -1,9 +1,10 @@
-"""SentencePiece BPE: merges whatever pair makes the token of the highest score, bytes where nothing fits."""
+"""SentencePiece BPE: `▁` for a space, merges between all other characters, bytes where nothing fits."""
 
 import heapq
 import math
 import re
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from itertools import pairwise
 
@@ -15,6 +16,7 @@ from rase_models.tokenizers.kinds import TokenKind
 from rase_models.tokenizers.vocabulary import Vocabulary
 
 SPACE = "▁"
+_NO_TEXT = (TokenKind.CONTROL, TokenKind.UNKNOWN, TokenKind.BYTE)
 _SHORT = 16  # a word of more characters is cut further
 _LONG = 64  # words of more characters are not worth keeping
 _MOST_COST = 1e300
@@ -25,18 +27,18 @@ _KEPT_WORDS = 1 << 15
 
 
 class SentencePieceBpe:
-    """The merging of one vocabulary.
+    """The merging of one vocabulary; the pair of the lowest cost goes first, the leftmost of equals.
 
-    A pair may merge when the joined text is a token that is not control, unknown or byte. The pair whose
-    token has the highest score goes first, the leftmost of equals. The way of sentencepiece and llama.cpp.
+    The way of sentencepiece and llama.cpp.
     """
 
-    def __init__(self, vocabulary: Vocabulary, scores: NDArray[np.float64], *, adds_space: bool) -> None:
+    def __init__(self, vocabulary: Vocabulary, costs: "Costs", *, adds_space: bool) -> None:
         self._vocabulary = vocabulary
-        self._costs = _costs(vocabulary, scores)
+        self._costs = costs
+        self._pieces = _pieces(vocabulary)
         self._prefix = SPACE if adds_space else ""
         self._unknown = _unknown(vocabulary)
-        self._boundary = _boundary(self._costs)
+        self._boundary = _boundary(self._pieces)
         self._kept = lru_cache(maxsize=_KEPT_WORDS)(self._encode_word)
 
     def encode(self, text: str, *, starts: bool) -> Sequence[int]:
@@ -50,13 +52,13 @@ class SentencePieceBpe:
 
     @cached_property
     def _pairs(self) -> "PairsWithin":
-        return PairsWithin(self._costs)
+        return PairsWithin(self._pieces)
 
     def _encode_word(self, word: str) -> tuple[int, ...]:
-        costs, known = self._costs, self._vocabulary.ids
         ids: list[int] = []
-        for symbol in merge_short(word, costs) if len(word) <= _LONG else merge(word, costs):
-            ids += (known[symbol],) if symbol in costs else self._bytes(symbol)
+        for symbol in (merge_short if len(word) <= _LONG else merge)(word, self._costs):
+            piece = self._pieces.get(symbol)
+            ids += self._bytes(symbol) if piece is None else (piece,)
         return tuple(ids)
 
     def _bytes(self, symbol: str) -> list[int]:
@@ -67,6 +69,28 @@ class SentencePieceBpe:
         if self._unknown is None:
             raise UnencodableText(f"{symbol!r} or its bytes")
         return [self._unknown]
+
+
+@dataclass(frozen=True, slots=True)
+class Costs:
+    """What each pair costs that may merge, less than infinite, by its two texts with `joint` between them."""
+
+    by_pair: Mapping[str, float]
+    joint: str = ""
+
+
+def costs_of_scores(vocabulary: Vocabulary, scores: NDArray[np.float64]) -> Costs:
+    """Return costs by which a pair may become any token of text; the one of the highest score goes first."""
+    finite = np.clip(-scores, -_MOST_COST, _MOST_COST)
+    costs = dict(zip(vocabulary.tokens, finite.tolist(), strict=True))
+    for token in vocabulary.of_kind(*_NO_TEXT):
+        del costs[vocabulary.tokens[token]]
+    return Costs(costs)
+
+
+def costs_of_merges(merges: Sequence[str]) -> Costs:
+    """Return costs by which only the pairs that are listed merge, two texts and a space between them each."""
+    return Costs(dict(zip(reversed(merges), range(len(merges), 0, -1), strict=True)), " ")
 
 
 class PairsWithin:
@@ -91,37 +115,33 @@ def _pair_hashes(text: str) -> NDArray[np.uint32]:
     return (codes[:-1] * _ODD + codes[1:]) * _ODD >> np.uint32(32 - _HASH_BITS)
 
 
-def merge_short(word: str, costs: Mapping[str, float]) -> list[str]:
+def merge_short(word: str, costs: Costs) -> list[str]:
     """Do what `merge` does, sooner for short words: in time that grows with the square of the length."""
-    symbols, cost = list(word), costs.get
-    prices = [cost(left + right, _NEVER) for left, right in pairwise(symbols)]
+    symbols, cost, joint = list(word), costs.by_pair.get, costs.joint
+    prices = [cost(left + joint + right, _NEVER) for left, right in pairwise(symbols)]
     while prices and (least := min(prices)) != _NEVER:
         at = prices.index(least)
         joined = symbols[at] + symbols.pop(at + 1)
         symbols[at] = joined
         del prices[at]
         if at:
-            prices[at - 1] = cost(symbols[at - 1] + joined, _NEVER)
+            prices[at - 1] = cost(symbols[at - 1] + joint + joined, _NEVER)
         if at < len(prices):
-            prices[at] = cost(joined + symbols[at + 1], _NEVER)
+            prices[at] = cost(joined + joint + symbols[at + 1], _NEVER)
     return symbols
 
 
-def merge(word: str, costs: Mapping[str, float]) -> list[str]:
-    """Return the symbols that are left when no pair of a word can merge any more; n log n in its length.
-
-    `costs` are the negated scores of the tokens that a pair may become, each less than infinite.
-    """
+def merge(word: str, costs: Costs) -> list[str]:
+    """Return the symbols that are left when no pair of a word can merge any more; n log n in its length."""
     symbols: list[str] = list(word)
     before = list(range(-1, len(symbols) - 1))
     after = list(range(1, len(symbols) + 1))
     queue: list[tuple[float, int, int, str]] = []
 
     def consider(left: int, right: int) -> None:
-        joined = symbols[left] + symbols[right]
-        cost = costs.get(joined)
+        cost = costs.by_pair.get(symbols[left] + costs.joint + symbols[right])
         if cost is not None:
-            heapq.heappush(queue, (cost, left, right, joined))
+            heapq.heappush(queue, (cost, left, right, symbols[left] + symbols[right]))
 
     for left in range(len(symbols) - 1):
         consider(left, left + 1)
@@ -140,13 +160,12 @@ def merge(word: str, costs: Mapping[str, float]) -> list[str]:
     return [symbol for symbol in symbols if symbol]
 
 
-def _costs(vocabulary: Vocabulary, scores: NDArray[np.float64]) -> dict[str, float]:
-    """Return the costs of the tokens that text may become."""
-    finite = np.clip(-scores, -_MOST_COST, _MOST_COST)
-    costs = dict(zip(vocabulary.tokens, finite.tolist(), strict=True))
-    for token in vocabulary.of_kind(TokenKind.CONTROL, TokenKind.UNKNOWN, TokenKind.BYTE):
-        del costs[vocabulary.tokens[token]]
-    return costs
+def _pieces(vocabulary: Vocabulary) -> dict[str, int]:
+    """Return the tokens that text may become."""
+    pieces = dict(vocabulary.ids)
+    for token in vocabulary.of_kind(*_NO_TEXT):
+        del pieces[vocabulary.tokens[token]]
+    return pieces
 
 
 def _unknown(vocabulary: Vocabulary) -> int | None:

@@ -17,7 +17,7 @@ from tokenizers.models import BPE, Unigram
 
 from rase_models.tokenizers.byte_level import byte_level_bytes
 from rase_models.tokenizers.end_of_generation import end_names
-from rase_models.tokenizers.library import library_ids
+from rase_models.tokenizers.library import NO_TOKEN, is_library_fault, library_ids
 from rase_models.tokenizers.library_losses import library_losses
 from rase_models.tokenizers.pieces import BytesOf, literal_bytes, sentencepiece_bytes
 from rase_models.tokenizers.tokenizer import SpecialRules, Tokenizer
@@ -35,9 +35,6 @@ _EOS_NAMES = (
 
 _MOST_BYTES = 1 << 28
 """Of a tokenizer.json; the largest in use have about 40 MiB."""
-
-_NO_TOKEN = "\0 no token"
-"""The unknown token of a vocabulary without one: the library then fails, where it would drop the text."""
 
 _SCHEMES: dict[str, BytesOf] = {"ByteLevel": byte_level_bytes, "ByteFallback": sentencepiece_bytes}
 _PLAIN_STEPS = frozenset(("Replace", "Fuse", "Strip", "Metaspace"))
@@ -61,7 +58,7 @@ def _built(path: Path, library: Library) -> Tokenizer:
         _LibraryEncoder(path, library),
         pieces,
         rules,
-        library_losses(library, _NO_TOKEN),
+        library_losses(library, NO_TOKEN),
         lambda size: _built(path, _narrowed(path, library, size)),
     )
 
@@ -125,7 +122,7 @@ def _encoded(library: Library, text: str, add_special_tokens: bool) -> list[int]
     try:
         return library_ids(library, text, add_special_tokens=add_special_tokens)
     except BaseException as error:
-        if not _is_library_fault(error):
+        if not is_library_fault(error):
             raise
         return None
 
@@ -137,18 +134,13 @@ def _unencodable(library: Library, text: str) -> str:
     return next(map(repr, lost), "a part of the text")
 
 
-def _is_library_fault(error: BaseException) -> bool:
-    """Tell whether an exception is one that the library raises: a bare one, or a panic."""
-    return type(error) in (Exception, TypeError, ValueError) or type(error).__name__ == "PanicException"
-
-
 @contextmanager
 def _library_faults(path: Path) -> Iterator[None]:
     """Turn what the library raises into TokenizerError."""
     try:
         yield
     except BaseException as error:
-        if not _is_library_fault(error):
+        if not is_library_fault(error):
             raise
         raise TokenizerError(
             f"{path}: not a tokenizer.json: {error}",
@@ -164,7 +156,7 @@ def _read(path: Path) -> Library:
     with _library_faults(path):
         library = Library.from_buffer(data)
         if isinstance(library.model, BPE) and library.model.unk_token is None:
-            library.model.unk_token = _NO_TOKEN
+            library.model.unk_token = NO_TOKEN
     library.no_padding()
     library.no_truncation()
     return library

@@ -48,12 +48,12 @@ class Vocabulary:
         return found
 
 
-def read_vocabulary(file: GgufFile, *, adds_bos: bool) -> Vocabulary:
+def read_vocabulary(file: GgufFile, *, adds_bos: bool, adds_eos: bool = False) -> Vocabulary:
     """Read and check the vocabulary of a GGUF.
 
-    `adds_bos` is what holds when the file does not say. Raises TokenizerError naming the key for a vocabulary
-    that is empty, has a token twice or ids out of range, and for a BOS or EOS to be added that is not there;
-    InvalidGguf for a missing key or a wrong type.
+    `adds_bos` and `adds_eos` are what holds when the file does not say. Raises TokenizerError naming the key
+    for a vocabulary that is empty, has a token twice or ids out of range, and for a BOS or EOS to be added
+    that is not there; InvalidGguf for a missing key or a wrong type.
     """
     tokens = _named(file.strings(TOKENS_KEY))
     ids = _index(file.path, tokens)
@@ -67,7 +67,7 @@ def read_vocabulary(file: GgufFile, *, adds_bos: bool) -> Vocabulary:
         unknown=special_id(file, "unknown", len(tokens)),
         ends=end_of_generation_tokens(file),
         add_bos=file.boolean("tokenizer.ggml.add_bos_token", adds_bos),
-        add_eos=file.boolean("tokenizer.ggml.add_eos_token", False),
+        add_eos=file.boolean("tokenizer.ggml.add_eos_token", adds_eos),
     )
     _check_added(vocabulary)
     return vocabulary

@@ -1,0 +1,61 @@
+r"""RWKV's tokenizer: at every place of a text the longest token that fits.
+
+Its tokens are bytes, written as in a Python string: `\n`, `\xe4`.
+"""
+
+import re
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+
+from rase_core.errors import UnencodableText
+
+from rase_models.tokenizers.vocabulary import Vocabulary
+
+_ESCAPE = re.compile(rb"\\(?:x([0-9a-f]{2})|(.))", re.DOTALL)
+_NAMED = {b"t": b"\t", b"n": b"\n", b"r": b"\r"}
+
+
+class LongestMatch:
+    """The tokens of one vocabulary."""
+
+    def __init__(self, vocabulary: Vocabulary) -> None:
+        self._ids = {escaped_bytes(token): i for token, i in vocabulary.ids.items()}
+        self._lengths = _lengths_by_start(self._ids)
+
+    def encode(self, text: str, *, starts: bool) -> Sequence[int]:
+        """Return the ids of a text without special tokens; where it `starts` makes no difference.
+
+        Raises UnencodableText for a byte that no token begins with.
+        """
+        data, ids, position = text.encode(), list[int](), 0
+        while position < len(data):
+            token = self._match(data, position)
+            ids.append(self._ids[token])
+            position += len(token)
+        return ids
+
+    def _match(self, data: bytes, position: int) -> bytes:
+        for start in (data[position : position + 2], data[position : position + 1]):
+            for length in self._lengths.get(start, ()):
+                token = data[position : position + length]
+                if token in self._ids:
+                    return token
+        raise UnencodableText(f"the byte 0x{data[position]:02x}")
+
+
+def escaped_bytes(token: str) -> bytes:
+    """Return the bytes that a token writes."""
+    data = token.encode("utf-8", "surrogateescape")
+    return _ESCAPE.sub(lambda found: bytes.fromhex(found[1].decode()) if found[1] else _named(found[2]), data)
+
+
+def _named(character: bytes) -> bytes:
+    return _NAMED.get(character, character)
+
+
+def _lengths_by_start(tokens: Iterable[bytes]) -> Mapping[bytes, list[int]]:
+    """Return for the first two bytes of tokens, or the only one, their lengths, longest first."""
+    lengths: defaultdict[bytes, set[int]] = defaultdict(set)
+    for token in tokens:
+        lengths[token[:2]].add(len(token))
+    return {start: sorted(found, reverse=True) for start, found in lengths.items()}

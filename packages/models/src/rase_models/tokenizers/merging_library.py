@@ -1,0 +1,80 @@
+"""BPE by the `tokenizers` library, from the vocabulary and the merges of a GGUF.
+
+The vocabulary, the special tokens and the way back are ours.
+"""
+
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, Any
+
+from rase_core.errors import TokenizerError
+
+from rase_models.tokenizers.library import is_library_fault
+from rase_models.tokenizers.pieces import is_text
+from rase_models.tokenizers.pre_tokenizers import PreTokenizer
+from rase_models.tokenizers.vocabulary import Vocabulary
+
+if TYPE_CHECKING:
+    from tokenizers import Tokenizer as Library
+    from tokenizers.pre_tokenizers import PreTokenizer as Step
+
+MERGES_KEY = "tokenizer.ggml.merges"
+
+
+def merging_library(
+    vocabulary: Vocabulary, merges: Sequence[str], pre: PreTokenizer, **options: Any
+) -> "Library":
+    """Return the library's BPE without normalizer and pre-tokenizer; `options` are further ones of its model.
+
+    Raises TokenizerError naming `tokenizer.ggml.merges` for a merge that does not join two tokens to a third.
+    """
+    from tokenizers import Tokenizer, models
+
+    # A token may begin with a space, so that the one between the two is never the first character.
+    pairs = [(merge[:at], merge[at + 1 :]) for merge in merges if (at := merge.find(" ", 1)) > 0]
+    if len(pairs) < len(merges):
+        raise _misfit(vocabulary, merges)
+    try:
+        model = models.BPE(_spellable(vocabulary), pairs, ignore_merges=pre.ignore_merges, **options)
+    except BaseException as error:
+        if is_library_fault(error) or isinstance(error, UnicodeError):
+            raise _misfit(vocabulary, merges) from error
+        raise
+    return Tokenizer(model)
+
+
+def splits_of(pre: PreTokenizer) -> "tuple[Step, ...]":
+    """Return the steps that cut a text into words."""
+    from tokenizers import Regex
+    from tokenizers.pre_tokenizers import Split
+
+    return tuple(Split(Regex(split), "isolated") for split in pre.splits)
+
+
+def one_after_the_other(steps: "Iterable[Step]") -> "Step":
+    """Return one step that does all these."""
+    from tokenizers.pre_tokenizers import Sequence as Steps
+
+    return Steps(list(steps))
+
+
+def _misfit(vocabulary: Vocabulary, merges: Sequence[str]) -> TokenizerError:
+    """Return the error for the first merge that does not fit the vocabulary."""
+    ids, found = vocabulary.ids, (0, "")
+    for i, merge in enumerate(merges):
+        at = merge.find(" ", 1)
+        if at < 0 or any(
+            part not in ids for part in (merge[:at], merge[at + 1 :], merge[:at] + merge[at + 1 :])
+        ):
+            found = (i, merge)
+            break
+    return TokenizerError(
+        f"{vocabulary.path}: metadata {MERGES_KEY}: merge {found[0]}, {found[1]!r}, "
+        "does not join two tokens to a third"
+    )
+
+
+def _spellable(vocabulary: Vocabulary) -> dict[str, int]:
+    """Return the tokens that are text; the library cannot hold others."""
+    if is_text("".join(vocabulary.tokens)):
+        return dict(vocabulary.ids)
+    return {token: i for token, i in vocabulary.ids.items() if is_text(token)}

@@ -1,0 +1,46 @@
+"""WordPiece: the longest token that a word begins with, then the longest that the rest begins with."""
+
+from collections.abc import Sequence
+
+from rase_models.tokenizers.kinds import TokenKind
+from rase_models.tokenizers.library import NO_TOKEN, library_ids
+from rase_models.tokenizers.sentencepiece import SPACE
+from rase_models.tokenizers.vocabulary import Vocabulary
+
+_INSIDE = "##"
+_LONGEST_WORD = 100  # BERT's own limit; longer words are unknown
+
+
+class WordPiece:
+    """The tokens of one vocabulary, in which those that begin a word begin with `▁`."""
+
+    def __init__(self, vocabulary: Vocabulary, *, lowercase: bool, strip_accents: bool) -> None:
+        from tokenizers import Tokenizer, models
+        from tokenizers.normalizers import BertNormalizer
+        from tokenizers.pre_tokenizers import BertPreTokenizer
+
+        unknown = NO_TOKEN if vocabulary.unknown is None else vocabulary.tokens[vocabulary.unknown]
+        model = models.WordPiece(
+            _spelt_as_bert_does(vocabulary),
+            unk_token=unknown,
+            max_input_chars_per_word=_LONGEST_WORD,
+            continuing_subword_prefix=_INSIDE,
+        )
+        self._library = Tokenizer(model)
+        self._library.normalizer = BertNormalizer(lowercase=lowercase, strip_accents=strip_accents)
+        self._library.pre_tokenizer = BertPreTokenizer()
+
+    def encode(self, text: str, *, starts: bool) -> Sequence[int]:
+        """Return the ids of a text without special tokens; where it `starts` makes no difference."""
+        return library_ids(self._library, text, add_special_tokens=False)
+
+
+def _spelt_as_bert_does(vocabulary: Vocabulary) -> dict[str, int]:
+    """Return the tokens with `##` before those that go on with a word, and nothing before others."""
+    kinds = (TokenKind.CONTROL, TokenKind.UNKNOWN)
+    special = {vocabulary.tokens[i]: i for i in vocabulary.of_kind(*kinds)}
+    spelt = dict(special)
+    for token, i in vocabulary.ids.items():
+        if token not in special:
+            spelt.setdefault(token[1:] if token.startswith(SPACE) else _INSIDE + token, i)
+    return spelt
