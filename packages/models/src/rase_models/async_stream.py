@@ -3,12 +3,14 @@
 import asyncio
 from collections.abc import AsyncIterator, Callable
 from concurrent.futures import Executor
+from functools import partial
 from types import TracebackType
 from typing import Self
 
 from rase_core.generation import Generation
 from rase_core.scheduler import Ended, Event, Failed, Handle, OnEvent, Piece
 
+from rase_models.courier import running_courier
 from rase_models.text_stream import Reading
 
 Submit = Callable[[OnEvent], Handle]
@@ -143,12 +145,12 @@ class _Inbox:
     def __init__(self) -> None:
         self.events: asyncio.Queue[Event] = asyncio.Queue()
         self.is_closed = False
-        self._loop = asyncio.get_running_loop()
+        self._courier = running_courier()
 
     def put(self, event: Event) -> bool:
         """Pass an event on; False when nobody waits for the rest."""
         try:
-            self._loop.call_soon_threadsafe(self.events.put_nowait, event)
+            self._courier.post(partial(self.events.put_nowait, event))
         except RuntimeError:  # the loop is closed
             return False
         return not self.is_closed

@@ -7,10 +7,14 @@ threads that have their cores get as much of it as the run took, since they spin
 
 from dataclasses import dataclass
 
-_WINDOW_SECONDS = 0.02
-"""Runs that are judged together: a few slices of the system's scheduler."""
-_LOST_CORES = 0.25
-"""What the threads may lack of processor time, in cores. Waking up costs them less than that."""
+_WINDOW_SECONDS = 0.1
+"""Runs that are judged together: many slices of the system's scheduler, and bursts of others' work."""
+_LOST_CORES = 0.55
+"""What the threads may lack of processor time, in cores.
+
+A program that wants a core for good takes 0.8 of one from two threads on two cores. A server's own work
+between steps, with its clients on the same machine, takes 0.2 to 0.5, and with one thread less is slower.
+"""
 _FIRST_RETRY_SECONDS = 0.1
 _LONGEST_RETRY_SECONDS = 5.0
 _SETTLED_SECONDS = 0.5
