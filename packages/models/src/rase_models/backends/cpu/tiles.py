@@ -36,7 +36,8 @@ Tile = Callable[..., None]
 
 _CACHE_LINE = 64
 _NARROW_ROWS, _NARROW_FLOAT_ROWS = 4, 3  # accumulators that fit where registers are few or short
-_PREFETCHES = ((16384, 2), (2048, 3))  # bytes ahead, cache level: far into the second, near into the first
+_AHEAD = 4096  # bytes that weights are asked for ahead of their use
+_STREAMING = 0  # read once a step: into the first-level cache, and out of it past the others
 
 
 def quantised_tile(form: PackedFormat, rows: int, panel: int) -> Tile:
@@ -117,8 +118,7 @@ def _chunks(code: Code, form: PackedFormat, weights: Value, blocks: Value) -> It
 
 def _prefetch(code: Code, address: Value, nbytes: int) -> None:
     for line in range(0, nbytes, _CACHE_LINE):
-        for ahead, level in _PREFETCHES:
-            code.prefetch(code.at(address, line + ahead), level)
+        code.prefetch(code.at(address, line + _AHEAD), _STREAMING)
 
 
 @dataclass(frozen=True, slots=True)
@@ -212,6 +212,12 @@ def _start(code: Code, row: _RecordRow, shift: int) -> Value:
     return code.builder.ashr(start, constant(I32X16, shift)) if shift else start
 
 
+def _half_start(code: Code, start: Value, span: Span) -> Value:
+    """Make minus the sum of half the activations times 32 that times the offset, 32 or 64."""
+    shift = span.offset.bit_length() - 6
+    return code.builder.shl(start, constant(I32X16, shift)) if shift else start
+
+
 def _subtract_bytes(code: Code, words: Value, offset: int) -> Value:
     """Subtract a power of two from every byte; bytes are under twice the offset."""
     b = code.builder
@@ -229,7 +235,7 @@ def _multiply_halves(
     zeros = [constant(I32X16, 0)] * len(rows)
     parts: list[Value] = [None] * len(rows)
     for half, offset in enumerate((START_32_LOW, START_32_HIGH)):
-        starts = [row.part(offset, I32) for row in rows] if span.offset else zeros
+        starts = [_half_start(code, row.part(offset, I32), span) for row in rows] if span.offset else zeros
         columns = _columns(span.weights[4 * half : 4 * half + 4], rows, 4 * half)
         for index, products in enumerate(add_products(code, starts, columns, span.bits, False)):
             value, scale = code.to_float(products), span.scales[half]
