@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 from rase_core.errors import BackendFailure, EngineError, IntegrityMismatch, RequestTimeout, ShuttingDown
+from rase_core.manifest import ModelManifest
 from rase_core.progress import ProgressEvent, ProgressPhase
 from rase_core.sampling import GenerationConfig
 from rase_core.scheduler import GenerationRequest
@@ -18,7 +19,7 @@ from rase_models import Engine, Session, SessionCache
 from rase_models.architectures import build_program
 from rase_models.backends import load_backend
 from rase_models.decoder import ProgramDecoder
-from rase_models.gguf import GgufFile, OnBytes
+from rase_models.gguf import GgufFile, open_gguf
 from rase_models.request import Completion, Terms
 from rase_models.session_loader import SessionLoader
 from rase_models.testing import write_tiny_model
@@ -139,12 +140,11 @@ def test_the_end_of_an_engine_ends_loads_and_what_waits_for_them(
     assert gate.loads == 0
 
 
-def test_the_end_of_an_engine_waits_for_loads_to_end(
-    engine: Engine, gate: Gate, others: ThreadPoolExecutor
-) -> None:
+def test_the_end_of_an_engine_waits_for_loads_to_end(engine: Engine, gate: Gate) -> None:
     engine.loading("tiny")
     assert gate.is_reached.wait(30)
-    others.submit(lambda: time.sleep(0.1) or gate.open())
+    opening = threading.Timer(0.1, gate.open)
+    opening.start()
     engine.close(grace=float("inf"))
     assert not load_threads()
 
@@ -154,12 +154,12 @@ def test_the_end_of_an_engine_from_within_a_load_does_not_wait_for_itself(
 ) -> None:
     def close(event: ProgressEvent) -> None:
         if event.phase is ProgressPhase.LOAD:
-            engine.close(grace=60)
+            closing.close(grace=60)
 
-    with Engine(tmp_path / "store", "reference", progress=close) as engine:
-        engine.import_model(tiny_path, "tiny")
-        with pytest.raises(ShuttingDown):
-            engine.load("tiny")
+    closing = Engine(tmp_path / "store", "reference", progress=close)
+    closing.import_model(tiny_path, "tiny")
+    with pytest.raises(ShuttingDown):
+        closing.load("tiny")
 
 
 @pytest.mark.parametrize("is_served", [False, True], ids=["first", "later"])
@@ -170,13 +170,12 @@ def test_the_end_of_an_engine_fails_a_request_that_is_being_prepared(
     session = engine.load("tiny")
     if is_served:
         engine.generate("tiny", "Hello", CONFIG)
-    is_preparing, may_go_on = threading.Event(), threading.Event()
-    question = SlowCompletion("Hello", Terms(config=CONFIG))
-    question.prepare(lambda: is_preparing.set() or may_go_on.wait(30))
+    both = threading.Barrier(2, timeout=30)
+    question = SlowCompletion("Hello", Terms(config=CONFIG)).prepare(lambda: (both.wait(), both.wait()))
     asked = others.submit(engine.submit, "tiny", question)
-    assert is_preparing.wait(30)
+    both.wait()
     engine.close(grace=1)
-    may_go_on.set()
+    both.wait()
     assert isinstance(asked.exception(30), ShuttingDown)
     with pytest.raises((KeyError, EngineError)):
         session.decoder.logits([1, 2])  # its memory is free
@@ -217,23 +216,25 @@ class StickyDecoder(ProgramDecoder):
 
 
 class StickyLoader(SessionLoader):
-    """Loads so many models that are hard to get rid of, and then others."""
+    """Loads two models that are hard to get rid of, and then others."""
 
-    sticky = 2
+    loaded = 0
 
-    def decoder(
-        self, file: GgufFile, device: str, registered: int | None = None, on_bytes: OnBytes | None = None
-    ) -> ProgramDecoder:
-        StickyLoader.sticky -= 1
-        make = StickyDecoder if StickyLoader.sticky >= 0 else ProgramDecoder
-        program = build_program(file)
-        return make(program, load_backend(device).load(program, file.weights(on_bytes)), frozenset())
+    def load(self, manifest: ModelManifest, device: str) -> Session:
+        session = super().load(manifest, device)
+        StickyLoader.loaded += 1
+        if StickyLoader.loaded <= 2:
+            file = open_gguf(manifest.weights_path)
+            program = build_program(file)
+            runner = load_backend(device).load(program, file.weights())
+            session.decoder = StickyDecoder(program, runner, frozenset())
+        return session
 
 
 @pytest.fixture
 def sticky(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Engine]:
     """An engine with the models `one` and `two`; the first two sessions cannot be closed."""
-    monkeypatch.setattr(StickyLoader, "sticky", 2)
+    monkeypatch.setattr(StickyLoader, "loaded", 0)
     with Engine(tmp_path / "store", "reference", cache=SessionCache(StickyLoader())) as engine:
         for model_id in ("one", "two"):
             engine.import_model(write_tiny_model(tmp_path / f"{model_id}.gguf"), model_id)
@@ -261,6 +262,7 @@ def test_all_models_are_let_go_whatever_one_of_them_says(sticky: Engine) -> None
 
 ENDING = """
 import sys, threading
+from rase_core.manifest import ModelManifest
 from rase_core.progress import ProgressPhase
 from rase_models import Engine
 
