@@ -14,7 +14,7 @@ from rase_models.backends.base import BLOCK_TOKENS, Rows
 from rase_models.backends.cpu.packing import PACKED_FORMATS
 from rase_models.backends.cpu.run_memory import MAX_ROWS
 from rase_models.backends.cpu.runner import CpuRunner
-from rase_models.gguf import TYPE_LAYOUTS, TensorInfo, Weight
+from rase_models.gguf import TensorInfo, Weight
 from rase_models.gguf.types import GgmlType
 from rase_models.program import (
     Activation,
@@ -33,37 +33,21 @@ from rase_models.program import (
     Rotate,
     SelectOutputs,
 )
+from rase_models.testing_blocks import random_blocks
 
 Floats = NDArray[np.float32]
 
 WIDTH, HEADS, KV_HEADS, LENGTH, VOCABULARY = 256, 4, 2, 64, 96
-SCALES = {
-    GgmlType.Q4_1: (0, 2),
-    GgmlType.Q5_1: (0, 2),
-    GgmlType.Q2_K: (80, 82),
-    GgmlType.Q3_K: (108,),
-    GgmlType.Q4_K: (0, 2),
-    GgmlType.Q5_K: (0, 2),
-    GgmlType.Q6_K: (208,),
-}
-"""Where a block has float16 numbers, if not at 0."""
 ROPE = Rope(RopePairing.ADJACENT, LENGTH, tuple(100.0 ** (-i / 32) for i in range(32)))
 WINDOWS = (None, 40)
+GROUPS = len({*WINDOWS, None})
 
 
 def tensor(name: str, type_: GgmlType, shape: tuple[int, ...], seed: int) -> Weight:
     """Return a weight of random numbers; of a quantised type, of random bytes with small scales."""
-    rng = np.random.default_rng(seed)
-    columns, nbytes = TYPE_LAYOUTS[type_]
+    data = random_blocks(type_, shape, seed, limit=0x3F if type_ is GgmlType.BF16 else 0x23).reshape(-1)
     if type_ is GgmlType.F32:
-        data = (rng.normal(size=shape) * 0.1).astype(np.float32).reshape(-1).view(np.uint8)
-    else:
-        blocks = rng.integers(0, 256, (int(np.prod(shape)) // columns, nbytes), dtype=np.uint8)
-        step = 2 if columns == 1 else nbytes
-        for offset in SCALES.get(type_, (0,)):
-            high = blocks.reshape(-1, step)[:, offset + 1]
-            high[:] = high & 0x80 | (0x3C if type_ is GgmlType.BF16 else 0x20) | high & 3
-        data = blocks.reshape(-1)
+        data = (data.view(np.float32) * np.float32(0.1)).view(np.uint8)
     return Weight(TensorInfo(name, type_, shape, 0, data.size), data)
 
 
@@ -168,7 +152,7 @@ def rows_of(parts: Sequence[Part]) -> Rows:
         np.int32(positions),
         np.int32(tokens),
         np.arange(len(tokens), dtype=np.int32),
-        np.int32([part.blocks for part in parts]),
+        np.int32([[part.blocks for part in parts]] * GROUPS),
     )
 
 
@@ -189,7 +173,8 @@ def runner(kind: str, threads: int, fused: bool) -> CpuRunner:
     """Return a runner that is kept for all tests."""
     program, weights = {"every type": every_type, "experts": experts}[kind]()
     made = CpuRunner(program, iter(weights), threads, fused=fused)
-    made.reserve(max(LONG_BLOCKS) + 1)
+    for group in range(len(program.kv_groups)):
+        made.reserve(group, max(LONG_BLOCKS) + 1)
     RUNNERS.append(made)
     return made
 
@@ -258,7 +243,8 @@ def test_one_row_at_a_time_has_the_bits_of_many(kind: str, threads: int, fused: 
 def test_a_copied_block_has_the_bits_of_the_original(threads: int, copied: int, cuts: list[int]) -> None:
     made = runner("every type", threads, True)
     computed_in_parts(made, [], [])
-    made.copy_block(BLOCKS[copied], SPARE_BLOCK)
+    for group in range(GROUPS):
+        made.copy_block(group, BLOCKS[copied], SPARE_BLOCK)
     blocks = [SPARE_BLOCK if index == copied else block for index, block in enumerate(BLOCKS)]
     start = (copied + 1) * BLOCK_TOKENS
     got = computed_in_parts(made, cuts, [], blocks, start)

@@ -68,13 +68,12 @@ def stream(weights: Mapping[str, Floats], quantised: str = "") -> Iterator[Weigh
 
 def rows_of(count: int) -> Rows:
     every = np.arange(count, dtype=np.int32)
-    return Rows(np.zeros(count, np.int32), every, every % 40, every, np.int32([[0, 1]]))
+    return Rows(np.zeros(count, np.int32), every, every % 40, every, np.zeros((0, 1, 0), np.int32))
 
 
 def on_cpu(op: MoeFfn, rows: Rows, threads: int = 2, width: int = WIDTH, quantised: str = "") -> Floats:
     runner = CpuRunner(program(op, width), stream(weights_of(width), quantised), threads)
     try:
-        runner.reserve(2)
         return runner.run(rows)
     finally:
         runner.close()

@@ -57,7 +57,7 @@ def normal(seed: int, *shape: int, scale: float = 1.0) -> Floats:
 def rows_of(start: int, count: int) -> Rows:
     """Return rows of one sequence, all of them outputs."""
     positions = np.arange(start, start + count, dtype=np.int32)
-    table = np.arange(12, dtype=np.int32)[None, ::-1]
+    table = np.arange(12, dtype=np.int32)[None, None, ::-1]
     every = np.arange(count, dtype=np.int32)
     return Rows(np.zeros(count, np.int32), positions, positions * 7 % TOKENS, every, table)
 
@@ -92,7 +92,8 @@ class Case:
         """Return the logits of the last run."""
         runner = CpuRunner(self.program, self.stream(), threads, fused=fused)
         try:
-            runner.reserve(16)
+            for group in range(len(self.program.kv_groups)):
+                runner.reserve(group, 16)
             return [runner.run(rows) for rows in runs][-1]
         finally:
             runner.close()
@@ -103,7 +104,8 @@ class Case:
         np.testing.assert_array_equal(self.on_cpu(*runs, fused=False), fused)
         np.testing.assert_array_equal(self.on_cpu(*runs, threads=1), fused)
         reference = ReferenceBackend().load(self.program, self.stream())
-        reference.reserve(16)
+        for group in range(len(self.program.kv_groups)):
+            reference.reserve(group, 16)
         want = [reference.run(rows) for rows in runs][-1]
         np.testing.assert_allclose(fused, want, rtol=tolerance, atol=tolerance)
 

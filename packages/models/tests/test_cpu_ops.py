@@ -59,7 +59,11 @@ def rows_of(sequences: Sequence[tuple[int, int]], outputs: Sequence[int] | None 
     tokens = (positions * 7 + owners * 3) % TOKENS
     wanted = range(len(owners)) if outputs is None else outputs
     return Rows(
-        owners, positions.astype(np.int32), tokens.astype(np.int32), np.int32(list(wanted)), np.int32(tables)
+        owners,
+        positions.astype(np.int32),
+        tokens.astype(np.int32),
+        np.int32(list(wanted)),
+        np.int32(tables[None]),
     )
 
 
@@ -90,7 +94,8 @@ class Case:
         """Return the logits of the last run."""
         runner = CpuRunner(self.program, self.stream(), threads, fused=fused)
         try:
-            runner.reserve(64)
+            for group in range(len(self.program.kv_groups)):
+                runner.reserve(group, 64)
             return [runner.run(rows) for rows in runs][-1]
         finally:
             runner.close()
@@ -98,7 +103,8 @@ class Case:
     def by_reference(self, *runs: Rows) -> Floats:
         """Return what the reference backend computes."""
         runner = ReferenceBackend().load(self.program, self.stream())
-        runner.reserve(64)
+        for group in range(len(self.program.kv_groups)):
+            runner.reserve(group, 64)
         return [runner.run(rows) for rows in runs][-1]
 
     def check(self, *runs: Rows, tolerance: float = 2e-5) -> None:

@@ -39,7 +39,7 @@ def rows_of(spans: Sequence[tuple[int, int, int]]) -> Rows:
     sequences = np.repeat(np.arange(len(spans)), [count for _, _, count in spans]).astype(np.int32)
     positions = np.concatenate([np.arange(start, start + count) for _, start, count in spans])
     tokens = (positions * 7 + sequences * 3) % TOKENS
-    every, tables = np.arange(len(sequences), dtype=np.int32), np.zeros((len(spans), 1), np.int32)
+    every, tables = np.arange(len(sequences), dtype=np.int32), np.zeros((0, len(spans), 0), np.int32)
     slots = np.int32([slot for slot, _, _ in spans])
     return Rows(sequences, positions.astype(np.int32), tokens.astype(np.int32), every, tables, slots)
 
@@ -68,7 +68,6 @@ class Case:
             yield Weight(info, data.reshape(-1).view(np.uint8))
 
     def run(self, runner: CpuRunner | ReferenceRunner, runs: Sequence[Rows]) -> list[Floats]:
-        runner.reserve(1)
         runner.reserve_states(4)
         try:
             return [runner.run(rows) for rows in runs]

@@ -115,7 +115,7 @@ def test_a_prompt_waits_for_a_worker_that_is_late_from_one_row(
 
 def test_memory_is_not_replaced_under_a_worker_that_is_late(decoder: ProgramDecoder, tiny_path: Path) -> None:
     holder = held(decoder, 3, lambda: decoder.logits(PROMPT))
-    assert is_kept_waiting(lambda: decoder._runner.reserve(100_000), holder)
+    assert is_kept_waiting(lambda: decoder._runner.reserve(0, 100_000), holder)
     assert np.array_equal(decoder.logits(PROMPT), expected(tiny_path, PROMPT))
 
 
@@ -131,8 +131,8 @@ def test_a_closed_decoder_says_so(decoder: ProgramDecoder) -> None:
         lambda: decoder.decode(1),
         lambda: decoder.prefill(PROMPT),
         lambda: decoder.logits(OTHER),
-        lambda: decoder._runner.reserve(1000),
-        lambda: decoder._runner.copy_block(0, 0),
+        lambda: decoder._runner.reserve(0, 1000),
+        lambda: decoder._runner.copy_block(0, 0, 0),
     ]
     for use in uses:
         with pytest.raises(BackendFailure, match="this model was closed"):
@@ -146,7 +146,7 @@ def test_a_child_does_not_wait_for_a_worker_that_it_does_not_have(decoder: Progr
     child = os.fork()
     if child == 0:
         try:
-            decoder._runner.reserve(100_000)
+            decoder._runner.reserve(0, 100_000)
         except BackendFailure as error:
             os._exit(7 if "fork" in str(error) else 8)
         os._exit(9)

@@ -49,11 +49,11 @@ class SmallRuns:
         self.row_counts: list[int] = []
         self.fail_after: int | None = None
 
-    def reserve(self, blocks: int) -> None:
-        self.runner.reserve(blocks)
+    def reserve(self, group: int, blocks: int) -> None:
+        self.runner.reserve(group, blocks)
 
-    def copy_block(self, source: int, target: int) -> None:
-        self.runner.copy_block(source, target)
+    def copy_block(self, group: int, source: int, target: int) -> None:
+        self.runner.copy_block(group, source, target)
 
     def run(self, rows: Rows) -> NDArray[np.float32]:
         if self.fail_after is not None and len(self.row_counts) >= self.fail_after:
@@ -313,7 +313,7 @@ def test_a_prefill_can_be_cancelled_between_chunks(decoder: ProgramDecoder, smal
 
 
 class FullToReserve(SmallRuns):
-    def reserve(self, blocks: int) -> None:
+    def reserve(self, group: int, blocks: int) -> None:
         raise MemoryError
 
 

@@ -15,8 +15,8 @@ def test_whole_blocks_fit_into_a_budget() -> None:
 
 
 def test_a_budget_that_is_not_firm_leaves_room_for_a_context() -> None:
-    assert KvBudget(1000, is_firm=False).tokens(300, 5 * BLOCK_TOKENS + 1) == 6 * BLOCK_TOKENS
-    assert KvBudget(3000, is_firm=False).tokens(300, BLOCK_TOKENS) == 10 * BLOCK_TOKENS
+    assert KvBudget(1000, is_firm=False).tokens(300, 6) == 6 * BLOCK_TOKENS
+    assert KvBudget(3000, is_firm=False).tokens(300, 1) == 10 * BLOCK_TOKENS
 
 
 def test_a_model_that_keeps_nothing_has_no_limit() -> None:
@@ -25,7 +25,8 @@ def test_a_model_that_keeps_nothing_has_no_limit() -> None:
 
 def test_less_than_a_block_is_refused() -> None:
     with pytest.raises(InvalidParameter, match="invalid kv_memory: 299, expected at least 300 bytes"):
-        KvBudget(299).tokens(300, 100)
+        KvBudget(299).check(300)
+    KvBudget(299, is_firm=False).check(300)
 
 
 def test_the_default_is_a_quarter_of_the_machine() -> None:

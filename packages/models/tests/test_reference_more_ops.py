@@ -38,7 +38,7 @@ SEEDS = st.integers(0, 2**32 - 1)
 def rows_from(start: int, count: int) -> Rows:
     positions = np.arange(start, start + count, dtype=np.int32)
     same = np.zeros(count, np.int32)
-    return Rows(same, positions, same, same[:1], np.arange(100, dtype=np.int32)[None])
+    return Rows(same, positions, same, same[:1], np.arange(100, dtype=np.int32)[None, None])
 
 
 def run_op(

@@ -46,7 +46,7 @@ def rows_at(positions: list[int], outputs: tuple[int, ...] = (0,)) -> Rows:
         np.int32(positions),
         np.arange(count, dtype=np.int32),
         np.int32(outputs),
-        blocks[None],
+        blocks[None, None],
     )
 
 
@@ -167,7 +167,11 @@ def test_attention_keeps_sequences_apart() -> None:
     cache = LayerCache(KvLayer(1, 2, 2))
     cache.reserve(4)
     buffers = {name: normal(seed, 5, 2) for seed, name in enumerate("qkv")}
-    sequences, positions, tables = np.int32([0, 0, 0, 1, 1]), np.int32([0, 1, 2, 0, 1]), np.int32([[3], [1]])
+    sequences, positions, tables = (
+        np.int32([0, 0, 0, 1, 1]),
+        np.int32([0, 1, 2, 0, 1]),
+        np.int32([[[3], [1]]]),
+    )
     both = Rows(sequences, positions, np.zeros(5, np.int32), np.int32([]), tables)
     together = run_op(op, buffers, rows=both, caches=(cache,))["o"]
     for own in ([0, 1, 2], [3, 4]):
@@ -184,7 +188,7 @@ def test_attention_crosses_blocks_in_the_order_of_the_table() -> None:
     for table in ([0, 1], [1, 0]):
         cache = LayerCache(KvLayer(1, 2, 2))
         cache.reserve(2)
-        rows = replace(rows_at(list(range(count))), block_tables=np.int32([table]))
+        rows = replace(rows_at(list(range(count))), block_tables=np.int32([[table]]))
         outs.append(run_op(op, buffers, rows=rows, caches=(cache,))["o"])
     np.testing.assert_array_equal(outs[0], outs[1])
     last = naive_attention(op, buffers["q"][-1], buffers["k"], buffers["v"], count - 1)

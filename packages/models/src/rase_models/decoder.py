@@ -1,5 +1,6 @@
 """Decoders over any backend: a Program's runner with a paged KV cache and the contracts of the core."""
 
+from bisect import bisect_right
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import cast
 
@@ -9,7 +10,7 @@ from rase_core.decoder import Batch, Logits
 from rase_core.errors import BackendFailure, Cancelled, ContextOverflow, InvalidParameter
 
 from rase_models.backends.base import BLOCK_TOKENS, Runner, StatefulRunner
-from rase_models.kv_cache import KvCache
+from rase_models.kv_cache import KvCache, capacity_for
 from rase_models.program import Program
 from rase_models.state_cache import StateCache
 from rase_models.step import Span, Step, counts_of
@@ -26,14 +27,23 @@ def _state_cache(program: Program, runner: Runner, limit: int | None) -> StateCa
     return StateCache(stateful.reserve_states, stateful.copy_state, limit)
 
 
+def _longest(program: Program, runner: Runner, blocks: int, wanted: int) -> int:
+    """Return how long a sequence may be, at most `wanted`, with the memory of so many blocks."""
+    groups, longest = program.kv_groups, -(-wanted // BLOCK_TOKENS)
+    fitting = bisect_right(
+        range(1, longest + 1), blocks, key=lambda n: capacity_for(groups, n * BLOCK_TOKENS, runner.max_rows)
+    )
+    return min(fitting * BLOCK_TOKENS, wanted)
+
+
 class ProgramDecoder:
     """A loaded model: a TokenDecoder and a BatchDecoder in one, over the same KV cache.
 
     Not thread-safe. The single sequence of `prefill` and `decode` does not disturb those of `new_sequence`.
     Token ids outside the vocabulary are InvalidParameter, more tokens than the context are
-    ContextOverflow; whatever is refused leaves the decoder as it was. `kv_capacity` limits the tokens of all
-    sequences together, to whole blocks, and so the context; `most_states` the sequences that `fits` allows to
-    a program with states.
+    ContextOverflow; whatever is refused leaves the decoder as it was. `kv_capacity` limits the memory of all
+    sequences together, to whole blocks, and so the context: it is given in tokens of which every layer keeps
+    everything. `most_states` limits the sequences that `fits` allows to a program with states.
     """
 
     def __init__(
@@ -49,10 +59,10 @@ class ProgramDecoder:
         self._vocab_size = program.vocab_size
         blocks = None if kv_capacity is None else max(kv_capacity // BLOCK_TOKENS, 1)
         self._kv_capacity = None if blocks is None else blocks * BLOCK_TOKENS
-        limits = (context_length or program.context_length, self._kv_capacity)
-        self._context_length = min(limit for limit in limits if limit is not None)
+        wanted = context_length or program.context_length
+        self._context_length = wanted if blocks is None else _longest(program, runner, blocks, wanted)
         self._eos_tokens = eos_tokens
-        self._cache = KvCache(runner.reserve, runner.copy_block, blocks)
+        self._cache = KvCache(program.kv_groups, runner.reserve, runner.copy_block, blocks, runner.max_rows)
         self._states = _state_cache(program, runner, most_states)
         self._own_sequence = self._cache.open()
 
@@ -83,12 +93,12 @@ class ProgramDecoder:
 
     @property
     def kv_capacity(self) -> int | None:
-        """The most tokens that the blocks hold; None while there is memory."""
+        """The tokens that the memory is enough for if every layer keeps them; None while there is memory."""
         return self._kv_capacity
 
     @property
     def kv_used(self) -> int:
-        """How many tokens the blocks in use can hold."""
+        """How many tokens the memory in use would be enough for if every layer kept them."""
         return self._cache.blocks_used * BLOCK_TOKENS
 
     def fits(self, counts: Mapping[int, int]) -> bool:
@@ -134,9 +144,9 @@ class ProgramDecoder:
 
         ValueError for a length that the other has not, or from which it cannot go on.
         """
-        own = self._cache.length(sequence)
         if self._states is None:
             return self._cache.fork(sequence, length)
+        own = self._cache.length(sequence)
         self._check_resumable(sequence, length)
         handle = self._cache.fork(sequence, length)
         self._states.fork(sequence, own, handle, length)
@@ -157,10 +167,13 @@ class ProgramDecoder:
 
     def resume_length(self, sequence: int, length: int) -> int:
         """Return the longest prefix, at most `length`, from which the sequence can go on."""
-        own = self._cache.length(sequence)
-        if self._states is not None:
-            return self._states.resume_length(sequence, own, length)
-        return min(own, length)
+        own, resumable = self._cache.length(sequence), self._cache.resume_length(sequence, length)
+        while self._states is not None:
+            length = self._states.resume_length(sequence, own, resumable)
+            resumable = self._cache.resume_length(sequence, length)
+            if resumable == length:
+                break
+        return resumable
 
     def forward(self, batch: Batch) -> Logits:
         """Append the rows and return the logits of the marked ones, float32 [outputs, vocab].
@@ -184,8 +197,8 @@ class ProgramDecoder:
         ids = np.asarray(tokens) if len(tokens) else np.empty(0, np.int32)
         if ids.ndim != 1 or ids.dtype.kind not in "iu":
             raise InvalidParameter(what, f"{ids.ndim}-dimensional {ids.dtype}", "a sequence of token ids")
-        wrong = ids[(ids < 0) | (ids >= self._vocab_size)]
-        if len(wrong):
+        if len(ids) and (ids.min() < 0 or ids.max() >= self._vocab_size):
+            wrong = ids[(ids < 0) | (ids >= self._vocab_size)]
             expected = f"token ids of 0 to {self._vocab_size - 1}"
             raise InvalidParameter(what, int(wrong[0]), expected)
         return ids.astype(np.int32)
@@ -224,7 +237,7 @@ class ProgramDecoder:
     def _run_whole(
         self, step: Step, counts: Mapping[int, int], cancelled: Cancel | None, keep: bool
     ) -> Logits:
-        self._cache.extend(counts)
+        self._cache.prepare(counts)
         try:
             logits = self._run_keeping(step) if keep and self._states else self._run_chunks(step, cancelled)
         except BaseException:
@@ -232,7 +245,7 @@ class ProgramDecoder:
             if self._states is not None:
                 self._lose_states(counts)
             raise
-        self._cache.advance(counts)
+        self._cache.settle(counts)
         return logits
 
     def _run_chunks(self, step: Step, cancelled: Cancel | None) -> Logits:
@@ -240,9 +253,16 @@ class ProgramDecoder:
         for chunk in step.chunks(self._runner.max_rows):
             if cancelled is not None and cancelled():
                 raise Cancelled
-            slot = None if self._states is None else self._states.slot
-            parts.append(self._runner.run(chunk.placed(self._cache.blocks, slot)))
+            parts.append(self._run_chunk(chunk))
         return parts[0] if len(parts) == 1 else np.concatenate([self._no_logits(), *parts])
+
+    def _run_chunk(self, chunk: Step) -> Logits:
+        counts = counts_of(chunk.spans())
+        self._cache.extend(counts)
+        slot = None if self._states is None else self._states.slot
+        logits = self._runner.run(chunk.placed(self._cache.blocks, slot))
+        self._cache.advance(counts)
+        return logits
 
     def _run_keeping(self, step: Step) -> Logits:
         """Run a step so that copies of states can be kept where blocks end, which are what prefixes share."""

@@ -111,7 +111,7 @@ def _rows() -> Rows:
         positions=np.arange(count, dtype=np.int32),
         tokens=np.arange(count, dtype=np.int32) * 7,
         outputs=np.array([1, 4], np.int32),
-        block_tables=np.zeros((1, 1), np.int32),
+        block_tables=np.zeros((0, 1, 0), np.int32),
     )
 
 

@@ -22,19 +22,20 @@ class KvBudget:
     nbytes: int
     is_firm: bool = True
 
-    def tokens(self, block_nbytes: int, context_length: int) -> int | None:
+    def check(self, block_nbytes: int) -> None:
+        """Raise InvalidParameter when it is firm and not even one block fits."""
+        if self.is_firm and self.nbytes < block_nbytes:
+            raise InvalidParameter("kv_memory", self.nbytes, f"at least {block_nbytes} bytes")
+
+    def tokens(self, block_nbytes: int, context_blocks: int) -> int | None:
         """Return how many tokens fit, in whole blocks; None when they take no memory.
 
-        Raises InvalidParameter when not even one block fits.
+        `context_blocks` is the memory of one sequence as long as the context.
         """
         if not block_nbytes:
             return None
-        tokens = self.nbytes // block_nbytes * BLOCK_TOKENS
-        if not self.is_firm:
-            return max(tokens, -(-context_length // BLOCK_TOKENS) * BLOCK_TOKENS)
-        if not tokens:
-            raise InvalidParameter("kv_memory", self.nbytes, f"at least {block_nbytes} bytes")
-        return tokens
+        blocks = self.nbytes // block_nbytes
+        return (blocks if self.is_firm else max(blocks, context_blocks)) * BLOCK_TOKENS
 
     def sequences(self, state_nbytes: int) -> int | None:
         """Return how many sequences may have a state of so many bytes; None when they have none.

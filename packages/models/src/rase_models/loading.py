@@ -12,7 +12,8 @@ from rase_models.backends.base import Backend, Threads
 from rase_models.decoder import ProgramDecoder
 from rase_models.gguf import GgufFile, OnBytes, open_gguf
 from rase_models.kv_budget import KvBudget
-from rase_models.program import Program
+from rase_models.kv_cache import capacity_for
+from rase_models.kv_type import KvType
 from rase_models.tokenizers.end_of_generation import end_of_generation_tokens
 
 
@@ -23,6 +24,7 @@ def load_decoder(
     *,
     context_length: int | None = None,
     kv_budget: KvBudget | None = None,
+    kv_type: KvType | str | None = None,
     on_bytes: OnBytes | None = None,
     progress: Progress | None = None,
 ) -> ProgramDecoder:
@@ -34,12 +36,13 @@ def load_decoder(
         threads: how many; None for the backend's own choice.
         context_length: the most tokens of a sequence, None for as many as the model was made for.
         kv_budget: the most memory for keys and values, None for as much as there is.
+        kv_type: in which keys and values are kept; None for the backend's own choice.
         on_bytes: sees every byte of every part in order, so that the hash comes of the same pass.
         progress: told about the bytes read, and about compiling.
 
     Raises BackendUnavailable, ModelFileError, BackendFailure when the weights do not fit into the memory, and
-    InvalidParameter for a context length that is longer than the model's and for a budget that is too
-    small.
+    InvalidParameter for a context length that is longer than the model's, for a budget that is too small and
+    for a type of keys and values that the backend does not have.
     """
     return load_gguf(
         open_gguf(path),
@@ -47,6 +50,7 @@ def load_decoder(
         threads,
         context_length=context_length,
         kv_budget=kv_budget,
+        kv_type=kv_type,
         on_bytes=on_bytes,
         progress=progress,
     )
@@ -59,6 +63,7 @@ def load_gguf(
     *,
     context_length: int | None = None,
     kv_budget: KvBudget | None = None,
+    kv_type: KvType | str | None = None,
     on_bytes: OnBytes | None = None,
     progress: Progress | None = None,
 ) -> ProgramDecoder:
@@ -69,6 +74,7 @@ def load_gguf(
         threads,
         context_length=context_length,
         kv_budget=kv_budget,
+        kv_type=kv_type,
         on_bytes=on_bytes,
         progress=progress,
     )
@@ -81,6 +87,7 @@ def load_on(
     *,
     context_length: int | None = None,
     kv_budget: KvBudget | None = None,
+    kv_type: KvType | str | None = None,
     on_bytes: OnBytes | None = None,
     progress: Progress | None = None,
 ) -> ProgramDecoder:
@@ -88,24 +95,33 @@ def load_on(
     program = build_program(file, context_length)
     _check_context_length(context_length, program.context_length)
     eos_tokens = end_of_generation_tokens(file)
+    chosen = _kv_type(backend, kv_type)
     weights = file.weights(_watched(file, on_bytes, progress))
     try:
         with library_faults(backend.name):
-            capacity = _kv_capacity(kv_budget, backend, program, context_length)
-            runner = backend.load(program, weights, threads, progress)
+            block_nbytes = backend.block_nbytes(program, chosen)
+            if kv_budget is not None:
+                kv_budget.check(block_nbytes)
+            runner = backend.load(program, weights, threads, progress, chosen)
     except MemoryError as error:
         what = f"{file.path}: not enough memory for the weights"
         raise BackendFailure(what, "use a smaller model") from error
-    states = None if kv_budget is None else kv_budget.sequences(4 * sum(program.state_sizes))
+    if kv_budget is None:
+        return ProgramDecoder(program, runner, eos_tokens, context_length)
+    length = context_length or program.context_length
+    capacity = kv_budget.tokens(block_nbytes, capacity_for(program.kv_groups, length, runner.max_rows))
+    states = kv_budget.sequences(4 * sum(program.state_sizes))
     return ProgramDecoder(program, runner, eos_tokens, context_length, capacity, states)
 
 
-def _kv_capacity(
-    budget: KvBudget | None, backend: Backend, program: Program, context_length: int | None
-) -> int | None:
-    if budget is None:
-        return None
-    return budget.tokens(backend.block_nbytes(program), context_length or program.context_length)
+def _kv_type(backend: Backend, wanted: KvType | str | None) -> KvType:
+    if wanted is None:
+        return backend.kv_types[0]
+    kv_type = KvType.named(wanted)
+    if kv_type not in backend.kv_types:
+        known = ", ".join(backend.kv_types)
+        raise InvalidParameter("kv_type", str(kv_type), f"one of {known} on the backend {backend.name}")
+    return kv_type
 
 
 def _check_context_length(wanted: int | None, limit: int) -> None:

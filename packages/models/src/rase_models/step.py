@@ -54,26 +54,31 @@ class Step:
             raise ValueError(
                 "sequences, positions and tokens of a batch must be one-dimensional and equally long"
             )
-        inside = step.outputs.ndim == 1 and bool(np.all((step.outputs >= 0) & (step.outputs < rows[0])))
-        if not inside or bool(np.any(np.diff(step.outputs) <= 0)):
+        edges = (-1, *step.outputs.reshape(-1).tolist(), rows[0])
+        if step.outputs.ndim != 1 or any(before >= after for before, after in pairwise(edges)):
             raise ValueError("outputs of a batch must be ascending indices of its rows")
         return step
 
     def spans(self) -> dict[int, Span]:
         """Return the rows of each sequence; ValueError unless they are adjacent and ascend by one."""
-        edges = (np.flatnonzero(np.diff(self.sequences)) + 1).tolist()
-        spans: dict[int, Span] = {}
-        for start, end in pairwise([0, *edges, len(self.tokens)] if len(self.tokens) else []):
-            sequence = int(self.sequences[start])
-            if sequence in spans:
-                raise ValueError(f"the rows of sequence {sequence} are not adjacent")
-            if np.any(np.diff(self.positions[start:end]) != 1):
+        firsts: dict[int, int] = {}
+        counts: dict[int, int] = {}
+        current: int | None = None
+        for sequence, position in zip(self.sequences.tolist(), self.positions.tolist(), strict=True):
+            if sequence != current:
+                if sequence in firsts:
+                    raise ValueError(f"the rows of sequence {sequence} are not adjacent")
+                current, firsts[sequence], counts[sequence] = sequence, position, 0
+            if position != firsts[sequence] + counts[sequence]:
                 raise ValueError(f"the positions of sequence {sequence} do not ascend by one")
-            spans[sequence] = Span(int(self.positions[start]), end - start)
-        return spans
+            counts[sequence] += 1
+        return {sequence: Span(first, counts[sequence]) for sequence, first in firsts.items()}
 
     def chunks(self, max_rows: int) -> Iterator["Step"]:
         """Cut the rows into steps of at most `max_rows`."""
+        if 0 < len(self.tokens) <= max_rows:
+            yield self
+            return
         for start in range(0, len(self.tokens), max_rows):
             end = min(start + max_rows, len(self.tokens))
             low, high = np.searchsorted(self.outputs, (start, end))
@@ -103,18 +108,24 @@ class Step:
         return Step(self.sequences[rows], self.positions[rows], self.tokens[rows], outputs), places
 
     def placed(
-        self, blocks: Callable[[int], Sequence[int]], slot: Callable[[int], int] | None = None
+        self, blocks: Callable[[int], Sequence[Sequence[int]]], slot: Callable[[int], int] | None = None
     ) -> Rows:
         """Return the rows with the block tables of their sequences, and the slots of their states if any."""
-        handles, sequences = np.unique(self.sequences, return_inverse=True)
-        tables = [blocks(handle) for handle in handles.tolist()]
-        block_tables = np.full((len(tables), max(map(len, tables))), -1, np.int32)
-        for index, table in enumerate(tables):
-            block_tables[index, : len(table)] = table
-        states = np.array([slot(handle) for handle in handles.tolist()] if slot else [], np.int32)
-        return Rows(
-            sequences.astype(np.int32), self.positions, self.tokens, self.outputs, block_tables, states
-        )
+        counts = counts_of(self.spans())
+        sequences = np.repeat(np.arange(len(counts), dtype=np.int32), list(counts.values()))
+        block_tables = _joined([blocks(handle) for handle in counts])
+        states = np.array([slot(handle) for handle in counts] if slot else [], np.int32)
+        return Rows(sequences, self.positions, self.tokens, self.outputs, block_tables, states)
+
+
+def _joined(tables: Sequence[Sequence[Sequence[int]]]) -> Ints:
+    """Return the block tables of sequences, of each a table for each group, as those of Rows."""
+    longest = max((len(table) for own in tables for table in own), default=0)
+    joined = np.full((len(tables[0]), len(tables), longest), -1, np.int32)
+    for index, own in enumerate(tables):
+        for group, table in enumerate(own):
+            joined[group, index, : len(table)] = table
+    return joined
 
 
 def counts_of(spans: Mapping[int, Span]) -> dict[int, int]:

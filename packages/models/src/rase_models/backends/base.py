@@ -1,6 +1,6 @@
 """The contract that a backend implements: run a Program on batches of rows over a paged KV cache."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Protocol, TypeAlias
 
@@ -8,7 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 from rase_core.progress import Progress
 
-from rase_models.gguf import Weight
+from rase_models.gguf import TensorInfo, Weight
+from rase_models.kv_type import KvType
 from rase_models.program import Program
 
 BLOCK_TOKENS = 64
@@ -34,15 +35,16 @@ Threads: TypeAlias = int | ThreadCounts | None
 
 @dataclass(frozen=True, slots=True)
 class Rows:
-    """One run: row r is `tokens[r]` at `positions[r]` of the sequence with `block_tables[sequences[r]]`.
+    """One run: row r is `tokens[r]` at `positions[r]` of the sequence with `block_tables[:, sequences[r]]`.
 
     Attributes:
-        sequences: int32 [rows], indices into `block_tables`; the rows of a sequence are adjacent, their
+        sequences: int32 [rows], which sequence of `block_tables`; the rows of a sequence are adjacent, their
             positions ascending by one.
         positions, tokens: int32 [rows].
         outputs: int32 [outputs], ascending indices of the rows whose logits are wanted; may be empty.
-        block_tables: int32 [sequences, blocks]: position p of a sequence lives in block
-            `table[p // BLOCK_TOKENS]`; -1 past the last block of a sequence.
+        block_tables: int32 [groups, sequences, blocks], a table of every sequence for each of the Program's
+            `kv_groups`: position p of a sequence lives in block `table[p // BLOCK_TOKENS]` of the group; -1
+            for blocks that have left the group's window, and past the last one of a sequence.
         states: int32 [sequences], the slot of each sequence's states; empty for a program without any. A run
             reads it unless the sequence's first row is at position 0, and leaves what is after its last row.
     """
@@ -66,11 +68,11 @@ class Runner(Protocol):
     def threads(self) -> int | None:
         """The most threads that decode; None where that is not the backend's to say."""
 
-    def reserve(self, blocks: int) -> None:
-        """Make room for at least so many KV blocks; the contents of earlier ones stay."""
+    def reserve(self, group: int, blocks: int) -> None:
+        """Make room for at least so many KV blocks of a group; the contents of earlier ones stay."""
 
-    def copy_block(self, source: int, target: int) -> None:
-        """Copy a KV block, all layers."""
+    def copy_block(self, group: int, source: int, target: int) -> None:
+        """Copy a KV block of a group, all its layers."""
 
     def run(self, rows: Rows) -> NDArray[np.float32]:
         """Compute float32 [outputs, vocab_size] and write the keys and values of all rows to the cache.
@@ -93,19 +95,47 @@ class StatefulRunner(Runner, Protocol):
         """Copy a slot."""
 
 
+@dataclass(frozen=True, slots=True)
+class MemoryNeeds:
+    """Bytes that a Program takes on a device, apart from its KV blocks and states.
+
+    Attributes:
+        weights: as the backend keeps them.
+        workspace: what runs compute in, at the longest context, and what is made for the Program.
+        max_rows: the most rows of one run.
+    """
+
+    weights: int
+    workspace: int
+    max_rows: int
+
+
 class Backend(Protocol):
     """A way to run Programs. `backends/__init__` names them all.
 
     Any method may raise BackendUnavailable, or what `library_faults` turns into that.
+
+    Attributes:
+        kv_types: in which keys and values can be kept; the first unless another is asked for.
     """
 
     name: str
+    kv_types: tuple[KvType, ...]
 
     def describe(self) -> str:
         """Say in a few words what computes: the machine, its instructions, the number of threads."""
 
-    def block_nbytes(self, program: Program) -> int:
-        """Return the bytes of one KV block of a program, all layers; 0 when it keeps nothing."""
+    def block_nbytes(self, program: Program, kv_type: KvType | None = None) -> int:
+        """Return the bytes of one KV block of every group of a program; 0 when it keeps nothing."""
+
+    def memory_needs(
+        self,
+        program: Program,
+        tensors: Mapping[str, TensorInfo],
+        threads: Threads = None,
+        context_length: int | None = None,
+    ) -> MemoryNeeds:
+        """Say what a program would take, by the tensors of its file, without reading any of them."""
 
     def load(
         self,
@@ -113,6 +143,7 @@ class Backend(Protocol):
         weights: Iterator[Weight],
         threads: Threads = None,
         progress: Progress | None = None,
+        kv_type: KvType | None = None,
     ) -> Runner:
         """Take the weights, in the file's order, and return a runner. Peak memory is about one copy of them.
 

@@ -25,7 +25,7 @@ from rase_models.program.ops import (
     StateScan,
     tensors_of,
 )
-from rase_models.program.program import KvLayer, Program, TensorSlice
+from rase_models.program.program import KvGroup, KvLayer, Program, TensorSlice
 
 __all__ = [
     "Activate",
@@ -37,6 +37,7 @@ __all__ = [
     "GatedActivation",
     "GatedDelta",
     "HeadLinear",
+    "KvGroup",
     "KvLayer",
     "LayerNorm",
     "Linear",

@@ -15,6 +15,25 @@ class KvLayer:
     value_length: int
     window: int | None = None
 
+    @property
+    def values(self) -> int:
+        """How many values the layer keeps of a token."""
+        return self.head_count_kv * (self.key_length + self.value_length)
+
+
+@dataclass(frozen=True, slots=True)
+class KvGroup:
+    """Layers that keep the same positions: all, or so many as a window has.
+
+    Attributes:
+        layers: indices into a Program's `kv_layers`.
+        values: how many values the layers keep of a token.
+    """
+
+    window: int | None
+    layers: tuple[int, ...]
+    values: int
+
 
 @dataclass(frozen=True, slots=True)
 class TensorSlice:
@@ -49,6 +68,16 @@ class Program:
     kv_layers: tuple[KvLayer, ...]
     slices: Mapping[str, TensorSlice] = field(default_factory=dict)
     state_sizes: tuple[int, ...] = ()
+
+    @property
+    def kv_groups(self) -> tuple[KvGroup, ...]:
+        """The layers by their window, which have their blocks of the KV cache in common."""
+        windows = dict.fromkeys(layer.window for layer in self.kv_layers)
+        return tuple(self._kv_group(window) for window in windows)
+
+    def _kv_group(self, window: int | None) -> KvGroup:
+        layers = tuple(index for index, layer in enumerate(self.kv_layers) if layer.window == window)
+        return KvGroup(window, layers, sum(self.kv_layers[index].values for index in layers))
 
     @property
     def tensors(self) -> frozenset[str]:

@@ -1,14 +1,15 @@
 """The CPU backend: programs run by compiled kernels on all cores."""
 
 import platform
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from importlib.util import find_spec
 
 from rase_core.errors import BackendUnavailable
 from rase_core.progress import Progress
 
-from rase_models.backends.base import Runner, Threads
-from rase_models.gguf import Weight
+from rase_models.backends.base import MemoryNeeds, Runner, Threads
+from rase_models.gguf import TensorInfo, Weight
+from rase_models.kv_type import KvType
 from rase_models.program import Program
 
 _NEEDED = ("llvmlite", "numba")
@@ -21,6 +22,7 @@ class CpuBackend:
     """
 
     name = "cpu"
+    kv_types = (KvType.F16, KvType.F32, KvType.Q8_0)
 
     def __init__(self) -> None:
         missing = [module for module in _NEEDED if find_spec(module) is None]
@@ -36,11 +38,23 @@ class CpuBackend:
 
         return f"{platform.machine()}, {instruction_set().name}, threads: {thread_counts()[0]}"
 
-    def block_nbytes(self, program: Program) -> int:
-        """Return the bytes of one KV block, all layers."""
-        from rase_models.backends.cpu.lowering.lowering import layer_offsets
+    def block_nbytes(self, program: Program, kv_type: KvType | None = None) -> int:
+        """Return the bytes of one KV block of every group."""
+        from rase_models.backends.cpu.lowering.kv_places import KvPlaces
 
-        return layer_offsets(program.kv_layers)[-1]
+        return sum(KvPlaces.of(program, kv_type or self.kv_types[0]).block_nbytes)
+
+    def memory_needs(
+        self,
+        program: Program,
+        tensors: Mapping[str, TensorInfo],
+        threads: Threads = None,
+        context_length: int | None = None,
+    ) -> MemoryNeeds:
+        """Say what a program would take, by the tensors of its file. Raises BackendFailure as `load` does."""
+        from rase_models.backends.cpu.memory_needs import memory_needs
+
+        return memory_needs(program, tensors, threads, context_length or program.context_length)
 
     def load(
         self,
@@ -48,6 +62,7 @@ class CpuBackend:
         weights: Iterator[Weight],
         threads: Threads = None,
         progress: Progress | None = None,
+        kv_type: KvType | None = None,
     ) -> Runner:
         """Pack the weights as they come.
 
@@ -55,7 +70,7 @@ class CpuBackend:
         """
         from rase_models.backends.cpu.runner import CpuRunner
 
-        return CpuRunner(program, weights, threads, progress)
+        return CpuRunner(program, weights, threads, progress, kv_type=kv_type or self.kv_types[0])
 
 
 backend = CpuBackend

@@ -84,6 +84,12 @@ SOFT_CAP = 280
 """What scores are capped at, or 0."""
 SINKS = 288
 """Address of one more score for each head, or 0."""
+KV_GROUP = 296
+"""The group of layers that the layer belongs to: which block tables, and blocks, are its own."""
+KV_HEAD_NBYTES = 304
+"""Bytes of one head's keys and values in a block."""
+KEYS_NBYTES = 312
+"""Bytes of one head's keys in a block; its values follow them."""
 
 # Mixtures of experts.
 EXPERTS = 160
@@ -170,9 +176,10 @@ TOKENS = 200
 SEQUENCES = 208
 OUTPUT_INDICES = 216
 BLOCK_TABLES = 224
+"""Address of int32 [groups][sequences][blocks]."""
 BLOCK_TABLE_STRIDE = 232
 KV_BLOCKS = 240
-"""Address of the addresses of the KV blocks."""
+"""Address of int64 [groups], the address of the addresses of each group's KV blocks."""
 LOGITS_BASE = 248
 SCRATCH = 256
 SCRATCH_STRIDE = 264
@@ -188,6 +195,8 @@ STATE_SLOTS = 312
 """Address of the addresses of the slots of states."""
 STATES = 320
 """Address of int32 [sequences], the slot of each."""
+BLOCK_TABLES_STRIDE = 328
+"""Bytes between the block tables of groups."""
 
 # What the kernel of runs does.
 WHOLE_RUN = 0

@@ -25,7 +25,7 @@ class RunMemory:
 
     def __init__(self, team: Team, table: OpTable, lowered: Lowered, arena: Arena) -> None:
         self._team = team
-        self._blocks = KvBlocks(lowered.block_nbytes)
+        self._blocks = [KvBlocks(nbytes) for nbytes in lowered.block_nbytes]
         self._states = KvBlocks(lowered.state_nbytes)
         self._ropes = RopeTables(table, lowered.rope_rows)
         team.hold("blocks", self._blocks)
@@ -38,6 +38,8 @@ class RunMemory:
         self._set_up_threads(lowered, arena)
         self._rows = self._set_up_rows(arena)
         self._block_tables = self._new_block_tables(_FIRST_TABLE)
+        self._groups = arena.take(8 * len(self._blocks)).view(np.int64)
+        team.set(abi.KV_BLOCKS, int(self._groups.ctypes.data))
 
     def _set_up_threads(self, lowered: Lowered, arena: Arena) -> None:
         """Give every thread memory of its own."""
@@ -56,16 +58,16 @@ class RunMemory:
             self._team.set(offset, int(row.ctypes.data))
         return rows
 
-    def reserve(self, blocks: int) -> None:
-        """Make room for at least so many KV blocks; the contents of earlier ones stay."""
-        if blocks > len(self._blocks):
+    def reserve(self, group: int, blocks: int) -> None:
+        """Make room for at least so many KV blocks of a group; the contents of earlier ones stay."""
+        if blocks > len(self._blocks[group]):
             self._team.settle()
-            self._blocks.reserve(blocks)
-            self._team.set(abi.KV_BLOCKS, int(self._blocks.addresses.ctypes.data))
+            self._blocks[group].reserve(blocks)
+            self._groups[group] = self._blocks[group].addresses.ctypes.data
 
-    def copy_block(self, source: int, target: int) -> None:
-        """Copy a KV block, all layers."""
-        self._blocks.copy(source, target)
+    def copy_block(self, group: int, source: int, target: int) -> None:
+        """Copy a KV block of a group, all its layers."""
+        self._blocks[group].copy(source, target)
 
     def reserve_states(self, slots: int) -> None:
         """Make room for at least so many slots of states; the contents of earlier ones stay."""
@@ -111,7 +113,9 @@ class RunMemory:
         if tables.size > self._block_tables.size:
             self._block_tables = self._new_block_tables(2 * tables.size)
         self._block_tables[: tables.size] = tables.reshape(-1)
-        self._team.set(abi.BLOCK_TABLE_STRIDE, 4 * tables.shape[1])
+        _, sequences, blocks = tables.shape
+        self._team.set(abi.BLOCK_TABLE_STRIDE, 4 * blocks)
+        self._team.set(abi.BLOCK_TABLES_STRIDE, 4 * sequences * blocks)
 
     def _new_block_tables(self, size: int) -> NDArray[np.int32]:
         memory = self._replace("block tables", abi.BLOCK_TABLES, 4 * size)

@@ -21,6 +21,7 @@ from rase_models.backends.cpu.thread_count import thread_counts
 from rase_models.backends.cpu.weights import WeightLoader
 from rase_models.backends.run_counters import counting
 from rase_models.gguf import Weight
+from rase_models.kv_type import KvType
 from rase_models.program import Program
 
 
@@ -35,6 +36,7 @@ class CpuRunner:
         progress: Progress | None = None,
         *,
         fused: bool = True,
+        kv_type: KvType = KvType.F16,
     ) -> None:
         library = kernel_library()
         library.require(TEAM_KERNELS, progress)
@@ -44,7 +46,7 @@ class CpuRunner:
         self._memory: RunMemory | None = None
         self._profile: RunProfile | None = None
         try:
-            self._load(program, weights, library, progress, fused)
+            self._load(program, weights, library, progress, fused, kv_type)
         except BaseException:
             self.close()
             raise
@@ -56,12 +58,13 @@ class CpuRunner:
         library: KernelLibrary,
         progress: Progress | None,
         fused: bool,
+        kv_type: KvType,
     ) -> None:
         """Pack the weights, lower the program to its op table, and give it memory."""
         arena = Arena()
         self._team.hold("arena", arena)
         packed = WeightLoader(library, self._team, arena, progress).load(program, weights)
-        lowered = lower(program, packed, MAX_ROWS, arena, fused=fused)
+        lowered = lower(program, packed, MAX_ROWS, arena, fused=fused, kv_type=kv_type)
         kernels = kernels_of(lowered.rows)
         library.require(kernels, progress)
         table = OpTable(lowered.rows, {key: library.address(key) for key in kernels}, arena)
@@ -86,16 +89,16 @@ class CpuRunner:
         """The most threads that decode."""
         return self._decoding
 
-    def reserve(self, blocks: int) -> None:
-        """Make room for at least so many KV blocks; the contents of earlier ones stay.
+    def reserve(self, group: int, blocks: int) -> None:
+        """Make room for at least so many KV blocks of a group; the contents of earlier ones stay.
 
         Raises what `run` raises.
         """
-        self._usable_memory().reserve(blocks)
+        self._usable_memory().reserve(group, blocks)
 
-    def copy_block(self, source: int, target: int) -> None:
-        """Copy a KV block, all layers. Raises what `run` raises."""
-        self._usable_memory().copy_block(source, target)
+    def copy_block(self, group: int, source: int, target: int) -> None:
+        """Copy a KV block of a group, all its layers. Raises what `run` raises."""
+        self._usable_memory().copy_block(group, source, target)
 
     def reserve_states(self, slots: int) -> None:
         """Make room for at least so many slots of states. Raises what `run` raises."""
@@ -112,7 +115,7 @@ class CpuRunner:
             BackendFailure: the runner is closed, or the process was forked since it was made.
         """
         memory = self._usable_memory()
-        outputs, is_prefill = len(rows.outputs), len(rows.tokens) > len(rows.block_tables)
+        outputs, is_prefill = len(rows.outputs), len(rows.tokens) > rows.block_tables.shape[1]
         memory.take(rows)
         logits = memory.new_logits(outputs)
         seconds = self._watched_run(is_prefill)

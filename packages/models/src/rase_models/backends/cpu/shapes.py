@@ -11,8 +11,6 @@ BLOCK_SHIFT = BLOCK_TOKENS.bit_length() - 1
 """A position's block in its sequence's table is position >> BLOCK_SHIFT."""
 IN_BLOCK = BLOCK_TOKENS - 1
 """Its place in the block is position & IN_BLOCK."""
-KEY_LINE = 2 * BLOCK_TOKENS
-"""Bytes of one element of the keys of a block's positions, float16."""
 SPARE_ROWS = 8
 """Rows past the last one that a tile may write."""
 
@@ -50,8 +48,3 @@ def attention_scratch_nbytes(value_length: int) -> int:
 def linear_scratch_nbytes() -> int:
     """Return the scratch memory that a thread needs for matrix multiplications."""
     return max(ROW_BLOCK * GROUP_LINE, 4 * GATED_ROW_BLOCK * GROUP_LINE)
-
-
-def kv_head_nbytes(key_length: int, value_length: int) -> int:
-    """Return the size of one head's float16 keys and values in a block."""
-    return 2 * BLOCK_TOKENS * (key_length + value_length)

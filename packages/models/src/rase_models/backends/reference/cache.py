@@ -1,21 +1,23 @@
 """The KV cache of the reference backend: float32 blocks of positions."""
 
-from collections.abc import Sequence
-
 import numpy as np
 from numpy.typing import NDArray
 
 from rase_models.backends.base import BLOCK_TOKENS
-from rase_models.program import KvLayer
+from rase_models.program import KvLayer, Program
 
 Floats = NDArray[np.float32]
 Ints = NDArray[np.int32]
 
 
 class LayerCache:
-    """The keys and values of one attention layer, float32 [blocks, BLOCK_TOKENS, heads, length]."""
+    """The keys and values of one attention layer, float32 [blocks, BLOCK_TOKENS, heads, length].
 
-    def __init__(self, layer: KvLayer) -> None:
+    `group` is the index of the layer's group.
+    """
+
+    def __init__(self, layer: KvLayer, group: int = 0) -> None:
+        self.group = group
         self.keys = np.zeros((0, BLOCK_TOKENS, layer.head_count_kv, layer.key_length), np.float32)
         self.values = np.zeros((0, BLOCK_TOKENS, layer.head_count_kv, layer.value_length), np.float32)
 
@@ -42,16 +44,19 @@ class LayerCache:
         self.keys[blocks, slots] = keys.reshape(len(positions), *self.keys.shape[2:])
         self.values[blocks, slots] = values.reshape(len(positions), *self.values.shape[2:])
 
-    def read(self, table: Ints, length: int) -> tuple[Floats, Floats]:
-        """Return the keys and values of positions 0 to length - 1, float32 [length, heads, ...]."""
-        blocks = table[: -(-length // BLOCK_TOKENS)]
+    def read(self, table: Ints, first: int, length: int) -> tuple[Floats, Floats]:
+        """Return the keys and values of positions `first` to length - 1, float32 [positions, heads, ...]."""
+        start = first // BLOCK_TOKENS
+        blocks = table[start : -(-length // BLOCK_TOKENS)]
+        positions = slice(first - start * BLOCK_TOKENS, length - start * BLOCK_TOKENS)
         keys, values = self.keys[blocks], self.values[blocks]
         return (
-            keys.reshape(-1, *keys.shape[2:])[:length],
-            values.reshape(-1, *values.shape[2:])[:length],
+            keys.reshape(-1, *keys.shape[2:])[positions],
+            values.reshape(-1, *values.shape[2:])[positions],
         )
 
 
-def layer_caches(layers: Sequence[KvLayer]) -> tuple[LayerCache, ...]:
+def layer_caches(program: Program) -> tuple[LayerCache, ...]:
     """Return an empty cache for each layer."""
-    return tuple(map(LayerCache, layers))
+    groups = {layer: index for index, group in enumerate(program.kv_groups) for layer in group.layers}
+    return tuple(LayerCache(layer, groups[index]) for index, layer in enumerate(program.kv_layers))

@@ -143,11 +143,12 @@ def attention(op: Attention, run: Run) -> None:
     out = np.empty((len(q), op.head_count, op.value_length), np.float32)
     for sequence in np.unique(rows.sequences):
         own = np.flatnonzero(rows.sequences == sequence)
-        table, positions = rows.block_tables[sequence], rows.positions[own]
+        table, positions = rows.block_tables[cache.group, sequence], rows.positions[own]
         cache.write(table, positions, run.buffers[op.k][own], run.buffers[op.v][own])
-        keys, values = cache.read(table, int(positions[-1]) + 1)
+        first = 0 if op.window is None else max(int(positions[0]) + 1 - op.window, 0)
+        keys, values = cache.read(table, first, int(positions[-1]) + 1)
         sinks = None if op.sinks is None else run.weights[op.sinks]
-        out[own] = _attend(op, q[own], positions, keys, values, sinks)
+        out[own] = _attend(op, q[own], positions - np.int32(first), keys, values, sinks)
     run.buffers[op.out] = out.reshape(len(q), -1)
 
 

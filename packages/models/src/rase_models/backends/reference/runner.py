@@ -1,5 +1,6 @@
 """Run Programs in numpy, with float32 copies of the weights."""
 
+import math
 import platform
 from collections.abc import Iterator, Mapping
 
@@ -7,11 +8,12 @@ import numpy as np
 from numpy.typing import NDArray
 from rase_core.progress import Progress
 
-from rase_models.backends.base import Rows, Threads
+from rase_models.backends.base import MemoryNeeds, Rows, Threads
 from rase_models.backends.reference.cache import layer_caches
 from rase_models.backends.reference.ops import Run, execute
-from rase_models.gguf import Weight
+from rase_models.gguf import TensorInfo, Weight
 from rase_models.gguf.quants import dequantize
+from rase_models.kv_type import KvType
 from rase_models.program import Program, TensorSlice
 
 Floats = NDArray[np.float32]
@@ -26,18 +28,19 @@ class ReferenceRunner:
     def __init__(self, program: Program, weights: Mapping[str, Floats]) -> None:
         self._program = program
         self._weights = dict(weights)
-        self._caches = layer_caches(program.kv_layers)
+        self._groups = program.kv_groups
+        self._caches = layer_caches(program)
         self._states = [np.zeros((0, size), np.float32) for size in program.state_sizes]
 
-    def reserve(self, blocks: int) -> None:
-        """Make room for at least so many KV blocks."""
-        for cache in self._caches:
-            cache.reserve(blocks)
+    def reserve(self, group: int, blocks: int) -> None:
+        """Make room for at least so many KV blocks of a group of layers."""
+        for layer in self._groups[group].layers:
+            self._caches[layer].reserve(blocks)
 
-    def copy_block(self, source: int, target: int) -> None:
-        """Copy a KV block, all layers."""
-        for cache in self._caches:
-            cache.copy_block(source, target)
+    def copy_block(self, group: int, source: int, target: int) -> None:
+        """Copy a KV block of a group, all its layers."""
+        for layer in self._groups[group].layers:
+            self._caches[layer].copy_block(source, target)
 
     def reserve_states(self, slots: int) -> None:
         """Make room for at least so many slots of states."""
@@ -68,14 +71,27 @@ class ReferenceBackend:
     """Runs anywhere, slowly; the other backends are tested against it."""
 
     name = "reference"
+    kv_types = (KvType.F32,)
 
     def describe(self) -> str:
         """Say which machine and numpy compute."""
         return f"{platform.machine()}, numpy {np.__version__}"
 
-    def block_nbytes(self, program: Program) -> int:
-        """Return the bytes of one KV block, all layers."""
-        return sum(cache.block_nbytes for cache in layer_caches(program.kv_layers))
+    def block_nbytes(self, program: Program, kv_type: KvType | None = None) -> int:
+        """Return the bytes of one KV block of every group."""
+        return sum(cache.block_nbytes for cache in layer_caches(program))
+
+    def memory_needs(
+        self,
+        program: Program,
+        tensors: Mapping[str, TensorInfo],
+        threads: Threads = None,
+        context_length: int | None = None,
+    ) -> MemoryNeeds:
+        """Say what a program would take: float32 for every weight, and for all buffers of a whole run."""
+        values = sum(math.prod(tensors[name].shape) for name in program.tensors)
+        rows = ReferenceRunner.max_rows
+        return MemoryNeeds(4 * values, 4 * rows * sum(program.buffers.values()), rows)
 
     def load(
         self,
@@ -83,6 +99,7 @@ class ReferenceBackend:
         weights: Iterator[Weight],
         threads: Threads = None,
         progress: Progress | None = None,
+        kv_type: KvType | None = None,
     ) -> ReferenceRunner:
         """Dequantise the weights that the program names; the number of threads is numpy's own affair."""
         kept = {}

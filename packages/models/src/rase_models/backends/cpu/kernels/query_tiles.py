@@ -11,7 +11,7 @@ group:
 
 from typing import Any
 
-from rase_models.backends.cpu.abi import HEADS, KV_HEADS, ROWS, TILES
+from rase_models.backends.cpu.abi import HEADS, KV_HEADS, ROWS, TILES, WINDOW
 from rase_models.backends.cpu.kernels.claims import claim, finish
 from rase_models.backends.cpu.kernels.kv_cache import sequence_of
 from rase_models.backends.cpu.kernels.rows import position_of
@@ -53,6 +53,27 @@ def _split(threads: int, items: int, context: int, rows: int) -> int:
         most = max(most, position_of(context, row))
     spans = most // SPAN + 1
     return spans if spans > 1 else 0
+
+
+@compiled
+def row_of_query(tile: int, op: int, query: int) -> int:
+    """Return the row of a query of a tile."""
+    group = load_i64(op + HEADS) // load_i64(op + KV_HEADS)
+    return int(load_i64(tile + FIRST_ROW) + (load_i64(tile + FIRST_QUERY) + query) // group)
+
+
+@compiled
+def head_of_query(tile: int, op: int, kv_head: int, query: int) -> int:
+    """Return the head of a query of a tile."""
+    group = load_i64(op + HEADS) // load_i64(op + KV_HEADS)
+    return int(kv_head * group + (load_i64(tile + FIRST_QUERY) + query) % group)
+
+
+@compiled
+def first_seen(op: int, position: int) -> int:
+    """Return the first position that a row at a position sees."""
+    window = load_i64(op + WINDOW)
+    return max(position + 1 - window, 0) if window > 0 else 0
 
 
 def cut_queries() -> Any:

@@ -6,6 +6,7 @@ from rase_models.backends.cpu.arena import Arena
 from rase_models.backends.cpu.fusion import fuse
 from rase_models.backends.cpu.lowering.attention import emit_attention, emit_prepared_attention, emit_rotate
 from rase_models.backends.cpu.lowering.experts import emit_moe_ffn
+from rase_models.backends.cpu.lowering.kv_places import KvPlaces
 from rase_models.backends.cpu.lowering.lowering import Lowered, Lowering
 from rase_models.backends.cpu.lowering.matrices import (
     emit_add_linear,
@@ -29,6 +30,7 @@ from rase_models.backends.cpu.lowering.rows import (
 from rase_models.backends.cpu.op_table import place_waits
 from rase_models.backends.cpu.steps import AddLinear, GatedLinear, NormAdd, PreparedAttention, Step
 from rase_models.backends.cpu.weights import Weights
+from rase_models.kv_type import KvType
 from rase_models.program import (
     Activate,
     Add,
@@ -78,10 +80,18 @@ EMITTERS: Mapping[type, Callable[..., None]] = {
 """What makes rows of each kind of step."""
 
 
-def lower(program: Program, weights: Weights, max_rows: int, arena: Arena, *, fused: bool = True) -> Lowered:
+def lower(
+    program: Program,
+    weights: Weights,
+    max_rows: int,
+    arena: Arena,
+    *,
+    fused: bool = True,
+    kv_type: KvType = KvType.F16,
+) -> Lowered:
     """Return the rows of a Program. Unfused, every op is executed on its own, with the same bits."""
     steps: tuple[Step, ...] = fuse(program.ops, weights.can_be_gated) if fused else program.ops
-    lowering = Lowering(program, weights, max_rows, arena, steps)
+    lowering = Lowering(program, weights, max_rows, arena, steps, KvPlaces.of(program, kv_type))
     for index, step in enumerate(steps):
         lowering.begin(index)
         EMITTERS[type(step)](lowering, step)

@@ -27,19 +27,28 @@ def emit_rotate(low: Lowering, step: Rotate) -> None:
 
 
 def _cache_words(low: Lowering, step: Attention) -> Words:
+    place = low.kv_places.layers[step.layer]
     return {
         abi.HEADS: step.head_count,
         abi.KV_HEADS: step.head_count_kv,
         abi.KEY_LENGTH: step.key_length,
         abi.VALUE_LENGTH: step.value_length,
-        abi.KV_OFFSET: low.layer_offsets[step.layer],
+        abi.KV_OFFSET: place.offset,
+        abi.KV_GROUP: place.group,
+        abi.KV_HEAD_NBYTES: place.head_nbytes,
+        abi.KEYS_NBYTES: place.keys_nbytes,
     }
+
+
+def _kernel(low: Lowering, name: str) -> KernelKey:
+    """Return the kernel for the type of the cache."""
+    return KernelKey(name, (low.kv_places.kv_type.value,))
 
 
 def emit_attention(low: Lowering, step: Attention) -> None:
     words = _cache_words(low, step) | low.floats_in(step.k) | low.floats_in(step.v, abi.V, abi.V_STRIDE)
     reads: list[Resource] = [("floats", step.k), ("floats", step.v)]
-    low.emit(KernelKey("store_kv"), words, reads, [("cache", step.layer)])
+    low.emit(_kernel(low, "store_kv"), words, reads, [("cache", step.layer)])
     _attend(low, step)
 
 
@@ -52,7 +61,7 @@ def emit_prepared_attention(low: Lowering, step: PreparedAttention) -> None:
     )
     q_and_k: list[Resource] = [("floats", attention.q), ("floats", attention.k)]
     writes: list[Resource] = [*q_and_k, ("cache", attention.layer)]
-    index = low.emit(KernelKey("prepare_heads"), words, [*q_and_k, ("floats", attention.v)], writes)
+    index = low.emit(_kernel(low, "prepare_heads"), words, [*q_and_k, ("floats", attention.v)], writes)
     if step.queries.rope is not None:
         low.lowered.rope_rows.append((index, step.queries.rope))
     _attend(low, attention)
@@ -84,7 +93,7 @@ def _attend(low: Lowering, step: Attention) -> None:
         outputs, flags = low.floats_out(step.out)
         writes, flags = [("floats", step.out)], flags | abi.WRITE_FLOATS
     words |= outputs
-    low.emit(KernelKey("attend"), words, reads, [*writes, ("spans", None)], flags)
+    low.emit(_kernel(low, "attend"), words, reads, [*writes, ("spans", None)], flags)
     low.emit(
         KernelKey("merge_spans"),
         words,

@@ -3,7 +3,6 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-import numpy as np
 from rase_core.errors import BackendFailure
 
 from rase_models.backends.cpu import abi, shapes
@@ -15,10 +14,11 @@ from rase_models.backends.cpu.lowering.expert_memory import (
     ExpertSizes,
     make_expert_memory,
 )
+from rase_models.backends.cpu.lowering.kv_places import KvPlaces
 from rase_models.backends.cpu.op_table import Resource, Row
 from rase_models.backends.cpu.steps import AddLinear, GatedLinear, Step, reads, written
 from rase_models.backends.cpu.weights import Matrix, Weights
-from rase_models.program import HeadLinear, KvLayer, Linear, MoeFfn, Program, Rope, SelectOutputs
+from rase_models.program import HeadLinear, Linear, MoeFfn, Program, Rope, SelectOutputs
 
 Words = dict[int, int | float]
 
@@ -30,7 +30,7 @@ class Lowered:
     Attributes:
         rope_rows: for each row with a rope table, its index and the rope; the table's address is set later.
         scratch_nbytes, private_nbytes: memory that each thread needs.
-        block_nbytes: size of a KV block.
+        block_nbytes: size of a KV block, of each group of layers.
         state_nbytes: size of a slot of states, 0 without any.
         value_length: the longest value of an attention head, 0 without attention.
         logits_stride: bytes between rows of logits.
@@ -40,7 +40,7 @@ class Lowered:
     rope_rows: list[tuple[int, Rope]] = field(default_factory=list)
     scratch_nbytes: int = 0
     private_nbytes: int = 0
-    block_nbytes: int = 0
+    block_nbytes: tuple[int, ...] = ()
     state_nbytes: int = 0
     value_length: int = 0
     logits_stride: int = 0
@@ -50,7 +50,13 @@ class Lowering:
     """One Program on its way to rows; emitters of steps call its methods."""
 
     def __init__(
-        self, program: Program, weights: Weights, max_rows: int, arena: Arena, steps: Sequence[Step]
+        self,
+        program: Program,
+        weights: Weights,
+        max_rows: int,
+        arena: Arena,
+        steps: Sequence[Step],
+        kv_places: KvPlaces,
     ) -> None:
         self.program, self.weights, self.max_rows, self.arena, self.steps = (
             program,
@@ -61,7 +67,7 @@ class Lowering:
         )
         self.buffers = Buffers(program.buffers, max_rows, arena)
         self.lowered = Lowered(logits_stride=4 * padded(program.vocab_size))
-        self.layer_offsets = layer_offsets(program.kv_layers)
+        self.kv_places = kv_places
         self.selected: set[str] = set()
         self.private: dict[str, str] = {}
         self.tile_tables: dict[tuple[int, int], int] = {}
@@ -80,7 +86,7 @@ class Lowering:
             raise BackendFailure(
                 "a Program must select the rows whose logits are wanted before it computes them"
             )
-        self.lowered.block_nbytes = self.layer_offsets[-1]
+        self.lowered.block_nbytes = self.kv_places.block_nbytes
         self.lowered.private_nbytes = self.buffers.private_nbytes
         self.need_scratch(shapes.linear_scratch_nbytes())
         return self.lowered
@@ -217,11 +223,3 @@ def _multiplied_by(step: Step, name: str) -> str | None:
     if isinstance(step, GatedLinear):
         return step.gate
     return step.router if isinstance(step, MoeFfn) else None
-
-
-def layer_offsets(layers: Sequence[KvLayer]) -> list[int]:
-    """Return where each layer begins in a KV block, and last the size of a block."""
-    sizes = [
-        layer.head_count_kv * shapes.kv_head_nbytes(layer.key_length, layer.value_length) for layer in layers
-    ]
-    return [0, *np.cumsum(sizes, dtype=np.int64).tolist()]
