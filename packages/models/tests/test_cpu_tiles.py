@@ -25,37 +25,18 @@ from rase_models.backends.cpu.packing import (
     row,
     tile,
 )
+from rase_models.backends.cpu.restating import restated
 from rase_models.backends.cpu.simd import OPTIONS, load_f32x16, quantise32
-from rase_models.gguf import TYPE_LAYOUTS, GgmlType
+from rase_models.gguf import GgmlType
+from rase_models.testing_blocks import random_blocks
 
 Bytes = NDArray[np.uint8]
 Floats = NDArray[np.float32]
 
 FORMS = {form.name: form for forms in PACKED_FORMATS.values() for form in forms}
 COLUMNS = {1: 77, 32: 96, 64: 192, 256: 512}
+ALIKE = {"iq1_s", "iq1_m", "iq2_xs", "iq3_xxs", "mxfp4x1"}  # their kernels differ from another's in constants
 ROWS = 40  # two groups and a half
-SCALES = {
-    GgmlType.Q4_1: (0, 2),
-    GgmlType.Q5_1: (0, 2),
-    GgmlType.Q2_K: (80, 82),
-    GgmlType.Q3_K: (108,),
-    GgmlType.Q4_K: (0, 2),
-    GgmlType.Q5_K: (0, 2),
-    GgmlType.Q6_K: (208,),
-}  # where a block has float16 numbers, if not at 0
-
-
-def random_file_rows(form: WeightFormat, rows: int, columns: int, seed: int, limit: int = 0x3F) -> Bytes:
-    """Make rows of random bytes whose float16 scales have at most the high byte `limit`."""
-    rng = np.random.default_rng(seed)
-    block_columns, block_nbytes = TYPE_LAYOUTS[form.type]
-    if form.type is GgmlType.F32:
-        return rng.standard_normal((rows, columns)).astype(np.float32).view(np.uint8)
-    blocks = rng.integers(0, 256, (rows, columns // block_columns, block_nbytes), dtype=np.uint8)
-    for offset in SCALES.get(form.type, (0,)):
-        high = blocks[..., offset + 1]
-        blocks[..., offset + 1] = np.where((high & 0x7F) > limit, high & (0x80 | limit), high)
-    return blocks.reshape(rows, -1)
 
 
 def dequantized(form: WeightFormat, data: Bytes) -> Floats:
@@ -89,6 +70,7 @@ def quantise_rows(x: int, records: int, rows: int, columns: int, panel: int, pan
 
 
 def pack(form: WeightFormat, data: Bytes, columns: int, threads: int = 2) -> Bytes:
+    data = restated(form.type, data).reshape(len(data), -1)
     packed = aligned(form.packed_nbytes(len(data), columns))
     for thread in range(threads):
         function = compiled(repack(form))
@@ -147,7 +129,7 @@ class Matrix:
 def matrix(name: str) -> Matrix:
     form = FORMS[name]
     columns = COLUMNS[form.columns]
-    return Matrix(form, random_file_rows(form, ROWS, columns, seed=3), columns)
+    return Matrix(form, random_blocks(form.type, (ROWS, columns), seed=3), columns)
 
 
 def every_product(operand: Matrix, rows: int) -> Iterator[tuple[int, Floats]]:
@@ -161,7 +143,7 @@ def every_product(operand: Matrix, rows: int) -> Iterator[tuple[int, Floats]]:
 def test_a_row_is_what_gguf_dequantises(name: str) -> None:
     form = FORMS[name]
     columns = COLUMNS[form.columns]
-    data = random_file_rows(form, ROWS, columns, seed=1, limit=0x7B)
+    data = random_blocks(form.type, (ROWS, columns), seed=1, limit=0x7B)
     packed = pack(form, data, columns)
     found = np.zeros((ROWS, columns), np.float32)
     for index in range(ROWS):
@@ -174,7 +156,7 @@ def test_a_row_is_what_gguf_dequantises(name: str) -> None:
 def test_packing_does_not_depend_on_the_number_of_threads(name: str) -> None:
     form = FORMS[name]
     columns = COLUMNS[form.columns]
-    data = random_file_rows(form, ROWS, columns, seed=2)
+    data = random_blocks(form.type, (ROWS, columns), seed=2)
     alone = pack(form, data, columns, threads=1)
     for threads in (2, 3, 7):
         np.testing.assert_array_equal(pack(form, data, columns, threads), alone)
@@ -184,7 +166,7 @@ def test_packing_does_not_depend_on_the_number_of_threads(name: str) -> None:
 def test_a_tile_agrees_with_float64(name: str) -> None:
     operand = matrix(name)
     form = operand.form
-    data = random_file_rows(form, ROWS, operand.columns, seed=3)
+    data = random_blocks(form.type, (ROWS, operand.columns), seed=3)
     weights = dequantized(form, data).astype(np.float64)
     x = dequantized_records(operand.records[1], 16) if form.is_quantised else operand.x.astype(np.float64)
     found = np.concatenate([operand.multiply(first, 1) for first in range(16)])
@@ -193,7 +175,7 @@ def test_a_tile_agrees_with_float64(name: str) -> None:
     assert (found[:, ROWS:] == 0).all()
 
 
-@pytest.mark.parametrize("name", FORMS)
+@pytest.mark.parametrize("name", [name for name in FORMS if name not in ALIKE])
 def test_bits_do_not_depend_on_the_rows_of_a_tile(name: str) -> None:
     operand = matrix(name)
     one_by_one = np.concatenate([operand.multiply(first, 1) for first in range(16)])
@@ -225,7 +207,7 @@ def test_a_tile_adds_to_what_is_there(name: str) -> None:
 def test_odd_sizes_work(name: str, blocks: int, rows: int) -> None:
     form = FORMS[name]
     columns = form.columns * blocks
-    data = random_file_rows(form, rows, columns, seed=4)
+    data = random_blocks(form.type, (rows, columns), seed=4)
     operand = Matrix(form, data, columns)
     x = dequantized_records(operand.records[1], 16) if form.is_quantised else operand.x.astype(np.float64)
     weights = dequantized(form, data).astype(np.float64)
@@ -237,9 +219,8 @@ def test_odd_sizes_work(name: str, blocks: int, rows: int) -> None:
 def test_any_finite_scales_give_finite_results(name: str) -> None:
     form = FORMS[name]
     columns = COLUMNS[form.columns]
-    data = random_file_rows(form, ROWS, columns, seed=6, limit=0x7B)
-    if form.type in (GgmlType.F32, GgmlType.BF16):
-        data = random_file_rows(form, ROWS, columns, seed=6)
+    limit = 0x3F if form.type in (GgmlType.BF16, GgmlType.IQ1_M) else 0x7B
+    data = random_blocks(form.type, (ROWS, columns), seed=6, limit=limit)
     assert np.isfinite(Matrix(form, data, columns).multiply(0, 8)).all()
 
 
@@ -254,20 +235,22 @@ def test_the_widest_block_that_divides_the_columns_is_chosen() -> None:
     assert packed_format(GgmlType.F16, 77).columns == 1
 
 
-@pytest.mark.parametrize(("type_", "columns"), [(GgmlType.IQ2_XS, 256), (GgmlType.Q4_K, 128)])
+@pytest.mark.parametrize(("type_", "columns"), [(GgmlType.Q8_K, 256), (GgmlType.Q4_K, 128)])
 def test_a_matrix_without_a_packed_form_is_an_error(type_: GgmlType, columns: int) -> None:
     with pytest.raises(BackendFailure, match=f"{type_.name} weights of {columns} columns"):
         packed_format(type_, columns)
 
 
 def test_names_of_formats_are_unique() -> None:
-    assert len(FORMS) == sum(len(forms) for forms in PACKED_FORMATS.values())
+    assert len(FORMS) == len({id(form) for forms in PACKED_FORMATS.values() for form in forms})
 
 
 def digest() -> str:
     """Hash a row's products for all types, and three rows' for two of them."""
     result = hashlib.sha256()
     for forms in PACKED_FORMATS.values():
+        if forms[0].name in ALIKE:
+            continue
         operand = matrix(forms[0].name)
         for rows in (1, 3) if forms[0].name in ("q4_0x2", "q6_k") else (1,):
             result.update(operand.multiply(2, rows).tobytes())

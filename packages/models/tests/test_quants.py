@@ -25,8 +25,8 @@ def random_bytes(kind: GgmlType, blocks: int, seed: int) -> NDArray[np.uint8]:
 
 
 def test_every_type_that_the_engine_runs_can_be_dequantised() -> None:
-    names = "F32 F16 BF16 Q4_0 Q4_1 Q5_0 Q5_1 Q8_0 Q2_K Q3_K Q4_K Q5_K Q6_K IQ4_NL IQ4_XS"
-    assert {kind.name for kind in BLOCK_DTYPES} == set(names.split())
+    theirs = {GgmlType(int(kind)) for kind in gguf.quants._type_traits}
+    assert set(BLOCK_DTYPES) == theirs | {GgmlType.F32, GgmlType.F16}
 
 
 @pytest.mark.parametrize("kind", TYPES)
@@ -75,6 +75,6 @@ def test_the_bytes_are_not_changed() -> None:
 
 
 def test_another_type_is_refused_by_name() -> None:
-    with pytest.raises(UnsupportedTensorType, match="IQ2_XXS") as caught:
-        dequantize(GgmlType.IQ2_XXS, np.zeros(66, np.uint8), (256,))
+    with pytest.raises(UnsupportedTensorType, match="Q8_K") as caught:
+        dequantize(GgmlType.Q8_K, np.zeros(292, np.uint8), (256,))
     assert "Q4_K" in (caught.value.advice or "")

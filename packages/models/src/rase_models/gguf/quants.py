@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 from rase_core.errors import UnsupportedTensorType
 
+from rase_models.gguf.codebooks import CODEBOOKS
 from rase_models.gguf.types import GgmlType
 
 Bytes = NDArray[np.uint8]
@@ -39,6 +40,21 @@ BLOCK_DTYPES: Mapping[GgmlType, np.dtype[np.generic]] = MappingProxyType(
         GgmlType.IQ4_XS: np.dtype(
             [("d", "<f2"), ("scales_h", "<u2"), ("scales_l", "u1", 4), ("qs", "u1", 128)]
         ),
+        GgmlType.IQ1_S: np.dtype([("d", "<f2"), ("qs", "u1", 32), ("qh", "<u2", 8)]),
+        GgmlType.IQ1_M: np.dtype([("qs", "u1", 32), ("qh", "u1", 16), ("scales", "<u2", 4)]),
+        GgmlType.IQ2_XXS: np.dtype([("d", "<f2"), ("qs", "<u4", 16)]),
+        GgmlType.IQ2_XS: np.dtype([("d", "<f2"), ("qs", "<u2", 32), ("scales", "u1", 8)]),
+        GgmlType.IQ2_S: np.dtype(
+            [("d", "<f2"), ("qs", "u1", 32), ("signs", "u1", 32), ("qh", "u1", 8), ("scales", "u1", 8)]
+        ),
+        GgmlType.IQ3_XXS: np.dtype([("d", "<f2"), ("qs", "u1", 64), ("scales", "<u4", 8)]),
+        GgmlType.IQ3_S: np.dtype(
+            [("d", "<f2"), ("qs", "u1", 64), ("qh", "u1", 8), ("signs", "u1", 32), ("scales", "u1", 4)]
+        ),
+        GgmlType.TQ1_0: np.dtype([("qs", "u1", 48), ("qh", "u1", 4), ("d", "<f2")]),
+        GgmlType.TQ2_0: np.dtype([("qs", "u1", 64), ("d", "<f2")]),
+        GgmlType.MXFP4: np.dtype([("e", "u1"), ("qs", "u1", 16)]),
+        GgmlType.NVFP4: np.dtype([("d", "u1", 4), ("qs", "u1", 32)]),
     }
 )
 """The layout of a block of every type that can be dequantised."""
@@ -47,6 +63,9 @@ IQ4_VALUES = np.array(
     [-127, -104, -83, -65, -49, -35, -22, -10, 1, 13, 25, 38, 53, 69, 89, 113], dtype=np.int8
 )
 """What the sixteen 4-bit codes of IQ4_NL and IQ4_XS mean."""
+
+FP4_VALUES = np.array([0, 1, 2, 3, 4, 6, 8, 12, 0, -1, -2, -3, -4, -6, -8, -12], dtype=np.int8)
+"""Twice what the sixteen codes of a 4-bit float (E2M1) of MXFP4 and NVFP4 mean."""
 
 
 def dequantize(type: GgmlType, data: Bytes, shape: tuple[int, ...]) -> Floats:
@@ -70,11 +89,11 @@ def _bf16(blocks: Blocks) -> Floats:
 
 
 def _q4_0(blocks: Blocks) -> Floats:
-    return _scale(blocks, "d") * (_nibbles(blocks["qs"], 16).astype(np.int8) - np.int8(8))
+    return _scale(blocks, "d") * (nibbles(blocks["qs"], 16).astype(np.int8) - np.int8(8))
 
 
 def _q4_1(blocks: Blocks) -> Floats:
-    return _scale(blocks, "d") * _nibbles(blocks["qs"], 16) + _scale(blocks, "m")
+    return _scale(blocks, "d") * nibbles(blocks["qs"], 16) + _scale(blocks, "m")
 
 
 def _q5_0(blocks: Blocks) -> Floats:
@@ -106,17 +125,17 @@ def _q3_k(blocks: Blocks) -> Floats:
 
 def _q3_k_scales(packed: Codes) -> Codes:
     """Unpack 16 signed 6-bit scales of 12 bytes: 4 bits each in the first 8, 2 bits each in the rest."""
-    low = _nibbles(packed[:, :8], 8)
+    low = nibbles(packed[:, :8], 8)
     high = packed[:, None, 8:] >> _column((0, 2, 4, 6)) & 3
     return (low | high.reshape(-1, 16) << 4).astype(np.int8) - np.int8(32)
 
 
 def _q4_k(blocks: Blocks) -> Floats:
-    return _with_k_scales(blocks, _nibbles(blocks["qs"], 32).reshape(-1, 8, 32))
+    return _with_k_scales(blocks, nibbles(blocks["qs"], 32).reshape(-1, 8, 32))
 
 
 def _q5_k(blocks: Blocks) -> Floats:
-    low = _nibbles(blocks["qs"], 32).reshape(-1, 8, 32)
+    low = nibbles(blocks["qs"], 32).reshape(-1, 8, 32)
     high = blocks["qh"][:, None, :] >> _column(range(8)) & 1
     return _with_k_scales(blocks, low | high << 4)
 
@@ -134,7 +153,7 @@ def _with_k_scales(blocks: Blocks, codes: Codes) -> Floats:
 
 
 def _q6_k(blocks: Blocks) -> Floats:
-    low = _nibbles(blocks["ql"], 64)
+    low = nibbles(blocks["ql"], 64)
     high = _crumbs(blocks["qh"])
     codes = (low | high << 4).astype(np.int8) - np.int8(32)
     scales = _scale(blocks, "d") * blocks["scales"]
@@ -142,14 +161,60 @@ def _q6_k(blocks: Blocks) -> Floats:
 
 
 def _iq4_nl(blocks: Blocks) -> Floats:
-    return _scale(blocks, "d") * IQ4_VALUES[_nibbles(blocks["qs"], 16)]
+    return _scale(blocks, "d") * IQ4_VALUES[nibbles(blocks["qs"], 16)]
 
 
 def _iq4_xs(blocks: Blocks) -> Floats:
     low = np.stack([blocks["scales_l"] & 15, blocks["scales_l"] >> 4], axis=-1).reshape(-1, 8)
     high = blocks["scales_h"][:, None] >> np.arange(0, 16, 2, dtype=np.uint16) & 3
     scales = _scale(blocks, "d") * ((low | high << 4).astype(np.int8) - np.int8(32))
-    return _each(scales) * IQ4_VALUES[_nibbles(blocks["qs"], 16)].reshape(-1, 8, 32)
+    return _each(scales) * IQ4_VALUES[nibbles(blocks["qs"], 16)].reshape(-1, 8, 32)
+
+
+def trits(blocks: Blocks) -> Codes:
+    """Return the digits 0, 1, 2 of TQ1_0 blocks: uint8 [blocks, 256].
+
+    A byte is a fraction of 256 in base 3 of 5 digits (4 in the last bytes), rounded up.
+    """
+    parts = (blocks["qs"][:, :32], 5), (blocks["qs"][:, 32:], 5), (blocks["qh"], 4)
+    digits = [_digits(packed, count).reshape(len(blocks), -1) for packed, count in parts]
+    return np.concatenate(digits, axis=1)
+
+
+def _digits(packed: Codes, count: int) -> Codes:
+    rest = packed[:, None, :] * np.array([3**place for place in range(count)], np.uint8)[:, None]
+    return (rest.astype(np.uint16) * np.uint16(3) >> 8).astype(np.uint8)
+
+
+def _tq1_0(blocks: Blocks) -> Floats:
+    return _scale(blocks, "d") * (trits(blocks).astype(np.int8) - np.int8(1))
+
+
+def _tq2_0(blocks: Blocks) -> Floats:
+    return _scale(blocks, "d") * (_crumbs(blocks["qs"]).astype(np.int8) - np.int8(1))
+
+
+def _mxfp4(blocks: Blocks) -> Floats:
+    """Half of 2**(e - 127), which is a denormal number for the two least exponents."""
+    exponents = blocks["e"].astype(np.uint32)[:, None]
+    bits = np.where(exponents < 2, np.uint32(1 << 21) << exponents, exponents - 1 << 23)
+    return bits.view(np.float32) * FP4_VALUES[nibbles(blocks["qs"], 16)]
+
+
+def nvfp4_scales(blocks: Blocks) -> Floats:
+    """Return half of the scales of NVFP4 blocks, floats of 4 exponent and 3 mantissa bits: [blocks, 4].
+
+    127, which stands for no number, counts as zero.
+    """
+    exponents, mantissas = (blocks["d"] >> 3 & 15).astype(np.int32), blocks["d"] & 7
+    significands = np.where(exponents == 0, mantissas, mantissas + 8)
+    scales = np.ldexp(significands, np.maximum(exponents, 1) - 11)
+    return np.where(blocks["d"] == 127, 0, scales).astype(np.float32)
+
+
+def _nvfp4(blocks: Blocks) -> Floats:
+    codes = nibbles(blocks["qs"], 8).reshape(-1, 4, 16)
+    return _each(nvfp4_scales(blocks)) * FP4_VALUES[codes]
 
 
 def _scale(blocks: Blocks, field: str) -> Floats:
@@ -162,7 +227,7 @@ def _each(values: Floats) -> Floats:
     return values.reshape(len(values), -1, 1)
 
 
-def _nibbles(packed: Codes, group: int) -> Codes:
+def nibbles(packed: Codes, group: int) -> Codes:
     """Split groups of bytes: the low nibbles of a group come before its high ones."""
     groups = packed.reshape(len(packed), -1, 1, group)
     return (groups >> _column((0, 4)) & 15).reshape(len(packed), -1)
@@ -176,7 +241,7 @@ def _crumbs(packed: Codes) -> Codes:
 
 def _five_bits(blocks: Blocks) -> Codes:
     high = np.unpackbits(blocks["qh"], axis=1, bitorder="little")
-    return _nibbles(blocks["qs"], 16) | high << 4
+    return nibbles(blocks["qs"], 16) | high << 4
 
 
 def _column(shifts: range | tuple[int, ...]) -> Codes:
@@ -199,4 +264,9 @@ _DEQUANTIZERS: Mapping[GgmlType, Callable[[Blocks], Floats]] = {
     GgmlType.Q6_K: _q6_k,
     GgmlType.IQ4_NL: _iq4_nl,
     GgmlType.IQ4_XS: _iq4_xs,
+    GgmlType.TQ1_0: _tq1_0,
+    GgmlType.TQ2_0: _tq2_0,
+    GgmlType.MXFP4: _mxfp4,
+    GgmlType.NVFP4: _nvfp4,
+    **{type_: codebook.dequantize for type_, codebook in CODEBOOKS.items()},
 }

@@ -19,7 +19,9 @@ from rase_core.errors import BackendFailure
 
 from rase_models.backends.cpu import dequantisation, repacking, tiles
 from rase_models.backends.cpu.activations import PANEL_ROWS
+from rase_models.backends.cpu.formats.codes import Nibbles, Planes
 from rase_models.backends.cpu.formats.floats import BF16_FORMAT, F16_FORMAT, F32_FORMAT, FloatFormat
+from rase_models.backends.cpu.formats.fp4 import MXFP4, NVFP4
 from rase_models.backends.cpu.formats.iq4 import IQ4_NL, IQ4_XS
 from rase_models.backends.cpu.formats.packed_format import PackedFormat
 from rase_models.backends.cpu.formats.q4 import Q4_0, Q4_1
@@ -38,6 +40,8 @@ WeightFormat: TypeAlias = PackedFormat | FloatFormat
 TILE_ROWS = (1, 2, 3, 4, 5, 6, 7, 8, 16)
 """The numbers of rows that there is a tile for; 16 only for int8 activations."""
 
+_Q2_K = Q2_K()
+
 PACKED_FORMATS: Mapping[GgmlType, tuple[WeightFormat, ...]] = {
     GgmlType.F32: (F32_FORMAT,),
     GgmlType.F16: (F16_FORMAT,),
@@ -47,13 +51,24 @@ PACKED_FORMATS: Mapping[GgmlType, tuple[WeightFormat, ...]] = {
     GgmlType.Q5_0: (Q5_0(2), Q5_0(1)),
     GgmlType.Q5_1: (Q5_1(),),
     GgmlType.Q8_0: (Q8_0(2), Q8_0(1)),
-    GgmlType.Q2_K: (Q2_K(),),
+    GgmlType.Q2_K: (_Q2_K,),
     GgmlType.Q3_K: (Q3_K(),),
     GgmlType.Q4_K: (Q4_K(),),
     GgmlType.Q5_K: (Q5_K(),),
     GgmlType.Q6_K: (Q6_K(),),
     GgmlType.IQ4_NL: (IQ4_NL(2), IQ4_NL(1)),
     GgmlType.IQ4_XS: (IQ4_XS(),),
+    GgmlType.IQ1_S: (Planes(GgmlType.IQ1_S),),
+    GgmlType.IQ1_M: (Planes(GgmlType.IQ1_M),),
+    GgmlType.IQ2_XXS: (Planes(GgmlType.IQ2_XXS),),
+    GgmlType.IQ2_XS: (Planes(GgmlType.IQ2_XS),),
+    GgmlType.IQ2_S: (Planes(GgmlType.IQ2_S),),
+    GgmlType.IQ3_XXS: (Nibbles(GgmlType.IQ3_XXS),),
+    GgmlType.IQ3_S: (Nibbles(GgmlType.IQ3_S),),
+    GgmlType.TQ1_0: (_Q2_K,),
+    GgmlType.TQ2_0: (_Q2_K,),
+    GgmlType.MXFP4: (MXFP4(2), MXFP4(1)),
+    GgmlType.NVFP4: (NVFP4(),),
 }
 """The packed forms of a file's type: the first one whose block divides the columns is used."""
 

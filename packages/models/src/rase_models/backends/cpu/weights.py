@@ -15,8 +15,9 @@ from rase_models.backends.cpu.kernel_key import KernelKey
 from rase_models.backends.cpu.kernel_library import KernelLibrary
 from rase_models.backends.cpu.op_table import OpTable, Row, place_waits
 from rase_models.backends.cpu.packing import WeightFormat, packed_format
+from rase_models.backends.cpu.restating import restated
 from rase_models.backends.cpu.team import Team
-from rase_models.gguf import Weight
+from rase_models.gguf import TensorInfo, Weight
 from rase_models.gguf.quants import dequantize
 from rase_models.program import (
     Attention,
@@ -113,13 +114,39 @@ def slice_matrix(matrix: Matrix, part: TensorSlice) -> Matrix:
     return replace(matrix, address=matrix.address + offset, rows=part.last - part.first)
 
 
-def _matrix_shape(weight: Weight) -> tuple[int, ...]:
-    """Return the shape of a matrix or a stack of them; a vector is a matrix of one row."""
-    shape = weight.info.shape
-    return (1, *shape) if len(shape) == 1 else shape
+@dataclass(frozen=True, slots=True)
+class Packing:
+    """How a tensor is packed: into one matrix, or a stack of one for each expert.
+
+    Attributes:
+        expert_nbytes: the size of one matrix.
+    """
+
+    form: WeightFormat
+    count: int
+    rows: int
+    columns: int
+    expert_nbytes: int
+
+    @property
+    def nbytes(self) -> int:
+        """The size of them all."""
+        return self.count * self.expert_nbytes
+
+    def at(self, address: int) -> Matrix:
+        """Return the matrix, or the stack, that is packed at an address."""
+        return Matrix(address, self.form, self.rows, self.columns, self.expert_nbytes)
 
 
-def _whole(names: frozenset[str], slices: Mapping[str, TensorSlice]) -> frozenset[str]:
+def packing_of(info: TensorInfo) -> Packing:
+    """Return how a tensor is packed; a vector is a matrix of one row. Raises what `packed_format` does."""
+    *experts, rows, columns = (1, *info.shape) if len(info.shape) == 1 else info.shape
+    count = int(np.prod(experts, dtype=np.int64))
+    form = packed_format(info.type, columns)
+    return Packing(form, count, rows, columns, form.packed_nbytes(rows, columns))
+
+
+def whole_tensors(names: frozenset[str], slices: Mapping[str, TensorSlice]) -> frozenset[str]:
     """Return the tensors that names, perhaps of slices, belong to."""
     return frozenset(slices[name].tensor if name in slices else name for name in names)
 
@@ -136,8 +163,8 @@ class WeightLoader:
     def load(self, program: Program, weights: Iterator[Weight]) -> Weights:
         """Read the iterator to its end and keep what the ops need."""
         slices = program.slices
-        matrices = _whole(matrix_names(program.ops), slices)
-        vectors = _whole(vector_names(program.ops), slices)
+        matrices = whole_tensors(matrix_names(program.ops), slices)
+        vectors = whole_tensors(vector_names(program.ops), slices)
         packed: dict[str, Matrix] = {}
         kept: dict[str, NDArray[np.float32]] = {}
         for weight in weights:
@@ -161,19 +188,18 @@ class WeightLoader:
         return vector
 
     def _pack(self, weight: Weight) -> Matrix:
-        *experts, rows, columns = _matrix_shape(weight)
-        count = int(np.prod(experts, dtype=np.int64))
-        form = packed_format(weight.info.type, columns)
-        expert_nbytes = form.packed_nbytes(rows, columns)
-        target = self._arena.take(count * expert_nbytes)
-        source = np.ascontiguousarray(weight.data)
+        packing = packing_of(weight.info)
+        target = self._arena.take(packing.nbytes)
+        source = np.ascontiguousarray(restated(weight.info.type, weight.data))
+        rows, columns = packing.rows, packing.columns
         if rows % GROUP_ROWS == 0:
-            self._repack(form, source, target, count * rows, columns)
+            self._repack(packing.form, source, target, packing.count * rows, columns)
         else:
-            for expert in range(count):
-                part = source[expert * source.size // count :]
-                self._repack(form, part, target[expert * expert_nbytes :], rows, columns)
-        return Matrix(int(target.ctypes.data), form, rows, columns, expert_nbytes)
+            for expert in range(packing.count):
+                part = source[expert * source.size // packing.count :]
+                place = target[expert * packing.expert_nbytes :]
+                self._repack(packing.form, part, place, rows, columns)
+        return packing.at(int(target.ctypes.data))
 
     def _repack(
         self,

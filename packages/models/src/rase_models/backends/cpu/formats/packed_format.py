@@ -23,7 +23,7 @@ class Span:
     Attributes:
         weights: 8 vectors of 16 int32; byte i of a lane of vector j belongs to column 4j + i.
         bits: how many low bits of the bytes may be set.
-        offset: what is subtracted from the bytes; 32 with two scales, at most 128.
+        offset: what is subtracted from the bytes; 32 or 64 with two scales, at most 128.
         scales: one float32 vector for the 32 columns, or two for columns 0..15 and 16..31.
         minimums: float32 vectors to add, none or as many as scales.
     """
@@ -117,7 +117,7 @@ class PackedFormat(ABC):
 
     @property
     def file_nbytes(self) -> int:
-        """Bytes in the file of as many columns of one row."""
+        """Bytes in the file, or restated, of as many columns of one row."""
         block_columns, block_nbytes = TYPE_LAYOUTS[self.type]
         return self.columns // block_columns * block_nbytes
 
