@@ -1,41 +1,35 @@
 """The engine: registered models that answer. The door of rase for programs."""
 
 from collections.abc import Callable, Iterable
-from concurrent.futures import Future
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 from time import perf_counter
-from typing import Self, overload
+from typing import overload
 
 from rase_core.deadline import Deadline
 from rase_core.device import ProbeReport
 from rase_core.generation import Generation, generate
-from rase_core.progress import Progress
 from rase_core.sampling import GenerationConfig
-from rase_core.scheduler import Handle, OnEvent, SchedulerLimits
+from rase_core.scheduler import Handle, OnEvent
 
 from rase_models.architectures import build_program
-from rase_models.backends.base import Threads
 from rase_models.batch.run import BatchRun
 from rase_models.batch.task import BatchLimits, BatchTask
 from rase_models.chat.options import ChatOptions
 from rase_models.chat.reply import Reading, Reply
 from rase_models.constraints import ResponseFormat
-from rase_models.device_check import choose_device, probe_devices
+from rase_models.device_check import probe_devices
 from rase_models.gguf import open_gguf
-from rase_models.model_store import ModelStore
+from rase_models.model_host import ModelHost
 from rase_models.request import Completion, Conversation, Messages, Prompt, Question, Terms, refuse_long
-from rase_models.session import Session
-from rase_models.session_cache import SessionCache
-from rase_models.session_loader import SessionLoader
 from rase_models.text_stream import IsCancelled, TextStream
 from rase_models.tokenizers import fitted, load_tokenizer, tokenizer_from_gguf
 
 OnText = Callable[[str], bool | None]
 
 
-class Engine(ModelStore):
+class Engine(ModelHost):
     """Models of one store on one device. Thread-safe; requests to one model are computed together.
 
     Args:
@@ -47,83 +41,24 @@ class Engine(ModelStore):
         kv_memory: the most bytes for the keys and values of each model, of which only those in use are taken;
             where they do not suffice for one context, the context is shorter. None for a quarter of the
             machine's memory, and always enough for one context.
+        keep_alive: the seconds that a model may stay in memory without being used; None for as long as there
+            is room. `keep` says it of one model.
+        max_memory: the most bytes for all models together, by `estimate`. Models that nobody uses make room
+            for others, those used last staying longest.
         limits: how many requests to each model wait and run at once, and how many tokens of earlier ones
             are kept; None for SchedulerLimits(). Unless that or `kv_memory` is given, what is kept is a
             quarter of the memory for keys and values, and four contexts at most.
-        cache: the models in memory, to share them; what loads them is then the cache's own affair.
+        cache: the models in memory, to share them; what loads and keeps them is then the cache's own affair.
 
     Nothing is read before it is needed. A model is verified and loaded when it is first used, and stays in
-    memory until `unload`, `remove` or `close`.
+    memory until `unload`, `remove` or `close`, or as `keep_alive` and `max_memory` say. A model goes by its
+    id or an alias.
 
     Whatever answers takes a `timeout`, the most seconds from asking to the end, and raises besides what is
     named there: QueueFull, RequestTimeout, ShuttingDown, BackendFailure. Each answer is the one that its
     request would get alone. A `response_format` holds the answer to a schema, a pattern or a grammar, unless
     it is cut off before its end; UnenforceableFormat, where that cannot be done, and ConstraintFailure.
     """
-
-    def __init__(
-        self,
-        store: Path | str | None = None,
-        device: str = "auto",
-        threads: Threads = None,
-        *,
-        context_length: int | None = None,
-        kv_memory: int | None = None,
-        limits: SchedulerLimits | None = None,
-        progress: Progress | None = None,
-        cache: SessionCache | None = None,
-    ) -> None:
-        super().__init__(store, progress=progress)
-        self._preference = device
-        self._loader = SessionLoader(
-            threads, context_length, progress, kv_memory, limits or SchedulerLimits()
-        )
-        self._cache = cache if cache is not None else SessionCache(self._loader)
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        self.close()
-
-    @property
-    def device(self) -> str:
-        """The backend that computes. Raises BackendUnavailable."""
-        return choose_device(self._preference)
-
-    def remove(self, model_id: str) -> None:
-        """Forget a model and let go of its memory; its files stay. Raises ModelNotFound."""
-        super().remove(model_id)
-        self.unload(model_id)
-
-    def load(self, model_id: str) -> Session:
-        """Bring a model into memory; see SessionCache.get_or_load for what it raises."""
-        return self._cache.get_or_load(self._registry, model_id, self.device)
-
-    def loading(self, model_id: str) -> Future[Session]:
-        """Begin to bring a model into memory, and return what has it then; it cannot be cancelled.
-
-        Raises what ModelRegistry.get and `device` raise; the rest is raised by the future.
-        """
-        return self._cache.begin(self._registry, model_id, self.device).future
-
-    def loaded_models(self) -> list[Session]:
-        """Return the models of this store that are in memory, by id."""
-        sessions = self._cache.sessions(self.store)
-        return sorted(sessions, key=lambda session: session.manifest.id)
-
-    def unload(self, model_id: str | None = None) -> None:
-        """Let go of a model's memory, or all models'; one that is in use goes when its last user is done."""
-        self._cache.clear(self.store, model_id)
-
-    def close(self, grace: float | None = None) -> None:
-        """Let go of all memory; the engine can be used again.
-
-        Requests under way are finished, by themselves. With a `grace` they are waited for, and those that are
-        not finished within so many seconds fail with ShuttingDown, as do at once those whose prompt is still
-        being prepared, or whose model is still being loaded; that is ended, too.
-        """
-        self._cache.clear(self.store, grace=grace)
 
     def submit(
         self,

@@ -4,6 +4,7 @@ import os
 import threading
 import weakref
 from collections.abc import Callable
+from time import monotonic
 
 from rase_core.errors import BackendFailure, ShuttingDown, TemplateError
 from rase_core.generation import Generation
@@ -13,9 +14,13 @@ from rase_core.scheduler import GenerationRequest, Handle, OnEvent, Scheduler, S
 from rase_models.chat import ChatTemplate
 from rase_models.constraints import FormatCompiler
 from rase_models.decoder import ProgramDecoder
+from rase_models.memory_plan import MemoryPlan
 from rase_models.tokenizers import Tokenizer
 
 OnEnded = Callable[[Generation], None]
+
+_LEAST_SECONDS = 1.0
+"""How long a session stays at least that was asked for and not used yet."""
 
 
 class Session:
@@ -24,6 +29,12 @@ class Session:
     It stays in memory while somebody has entered it or waits for an answer. `retire` lets the last one to
     leave close the decoder. A session that is dropped, or that there is still when the process ends, fails
     the requests it has. The scheduler's thread starts with the first request.
+
+    Attributes:
+        memory: what it was planned to take; None where nobody planned.
+        keep_alive: the seconds that it may stay idle; None for ever.
+        on_idle: called with the session when nobody uses it any more, from any thread.
+        on_gone: called when its memory is free again.
     """
 
     def __init__(
@@ -34,17 +45,23 @@ class Session:
         tokenizer: Tokenizer,
         template: ChatTemplate | TemplateError,
         limits: SchedulerLimits | None = None,
+        memory: MemoryPlan | None = None,
     ) -> None:
         self.manifest = manifest
         self.device = device
         self.decoder = decoder
         self.tokenizer = tokenizer
         self.formats = FormatCompiler(tokenizer)
+        self.memory = memory
+        self.keep_alive: float | None = None
+        self.on_idle: Callable[[Session], None] = _ignore
+        self.on_gone: Callable[[], None] = _do_nothing
         self._template = template
         self._limits = limits
         self._process = os.getpid()
         self._state = threading.Lock()
         self._users = 0
+        self._idle_since, self._least = monotonic(), _LEAST_SECONDS
         self._is_open, self._is_retired = True, False
         self._scheduler: Scheduler | None = None
 
@@ -59,6 +76,29 @@ class Session:
     def is_broken(self) -> bool:
         """Whether no request can be answered any more."""
         return self._scheduler is not None and self._scheduler.is_broken
+
+    @property
+    def is_retired(self) -> bool:
+        """Whether nobody can enter it any more."""
+        return self._is_retired
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether nobody uses it, and it may be let go of."""
+        return not self._users and not self._is_retired
+
+    @property
+    def idle_since(self) -> float:
+        """When it was used last, by `time.monotonic`; now, while somebody uses it."""
+        return monotonic() if self._users else self._idle_since
+
+    @property
+    def expires_in(self) -> float | None:
+        """The seconds until it may be let go of if nobody uses it any more; None for never."""
+        if self.keep_alive is None:
+            return None
+        least = 0.0 if self._users else self._least
+        return max(self.idle_since + max(self.keep_alive, least) - monotonic(), 0.0)
 
     def submit(
         self, request: GenerationRequest, on_event: OnEvent | None = None, on_ended: OnEnded | None = None
@@ -105,9 +145,12 @@ class Session:
         """End what `enter` began."""
         with self._state:
             self._users -= 1
-            is_last = self._is_retired and not self._users
-        if is_last:
+            is_last = not self._users
+            self._idle_since, self._least = monotonic(), 0.0
+        if is_last and self._is_retired:
             self._end()
+        elif is_last:
+            self.on_idle(self)
 
     def retire(self) -> None:
         """Free the memory as soon as nobody uses the session any more; nobody can enter it from now on."""
@@ -116,6 +159,20 @@ class Session:
             self._is_retired = True
         if is_last:
             self._end()
+
+    def touch(self) -> None:
+        """Let it stay as if it was used now, and for a moment at least."""
+        with self._state:
+            self._idle_since, self._least = monotonic(), _LEAST_SECONDS
+
+    def retire_if_idle(self) -> bool:
+        """Free the memory if nobody uses the session, and say whether that is so."""
+        with self._state:
+            if not self.is_idle:
+                return False
+            self._is_retired = True
+        self._end()
+        return True
 
     def refuse(self) -> None:
         """Take no more requests: what is being prepared, or asks from now on, fails with ShuttingDown."""
@@ -145,7 +202,8 @@ class Session:
         with self._state:
             self._check_open()
             if self._scheduler is None:
-                self._scheduler = Scheduler(self.decoder, self._limits, on_end=self.decoder.close)
+                close = _closing(self.decoder, self.on_gone)
+                self._scheduler = Scheduler(self.decoder, self._limits, on_end=close)
                 weakref.finalize(self, self._scheduler.close)
             return self._scheduler
 
@@ -156,9 +214,29 @@ class Session:
     def _end(self) -> None:
         """Close the decoder: by the thread that uses it, where there is one."""
         if self._scheduler is None or os.getpid() != self._process:
-            self.decoder.close()
+            _closing(self.decoder, self.on_gone)()
         else:
             self._scheduler.close()
+
+
+def _closing(decoder: ProgramDecoder, on_gone: Callable[[], None]) -> Callable[[], None]:
+    """Return what closes a decoder and says so, without keeping the session."""
+
+    def close() -> None:
+        try:
+            decoder.close()
+        finally:
+            on_gone()
+
+    return close
+
+
+def _ignore(session: Session) -> None:
+    """Do nothing with it."""
+
+
+def _do_nothing() -> None:
+    """Do nothing."""
 
 
 class _Once:

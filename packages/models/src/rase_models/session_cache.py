@@ -2,7 +2,7 @@
 
 import threading
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from functools import partial
@@ -15,8 +15,10 @@ from rase_core.progress import Progress
 from rase_core.registry import ModelRegistry
 
 from rase_models.device_check import choose_device
+from rase_models.expiry import Expiry
 from rase_models.model_load import ModelLoad
 from rase_models.profile import Profile
+from rase_models.room import PATIENCE_SECONDS, Room
 from rase_models.session import Session
 from rase_models.session_loader import SessionLoader
 
@@ -28,12 +30,25 @@ class _Key(NamedTuple):
 
 
 class SessionCache:
-    """Sessions by store, model and device. Thread-safe."""
+    """Sessions by store, model and device. Thread-safe.
 
-    def __init__(self, loader: SessionLoader | None = None) -> None:
+    One stays until it is cleared, was idle for `keep_alive` seconds (None: for ever), or until another needs
+    its memory, where the loader has a limit of that; never while it is used: `patience` is how many seconds
+    the other one waits for that.
+    """
+
+    def __init__(
+        self,
+        loader: SessionLoader | None = None,
+        keep_alive: float | None = None,
+        patience: float = PATIENCE_SECONDS,
+    ) -> None:
         self._loader = loader or SessionLoader()
+        self._keep_alive = keep_alive
         self._loads: dict[_Key, ModelLoad] = {}
         self._mutex = threading.Lock()
+        self._expiry = Expiry(self._expire)
+        self._room = Room(self._loader.max_memory, self._evict, patience)
         self.profile = Profile()
 
     def begin(self, registry: ModelRegistry, model_id: str, device: str) -> ModelLoad:
@@ -42,6 +57,7 @@ class SessionCache:
         One that failed, and a session that is broken, or whose manifest has changed since in anything but its
         defaults, is replaced. Raises what ModelRegistry.get raises.
         """
+        model_id = registry.resolve(model_id)
         key = _Key(registry.store, model_id, choose_device(device))
         while True:
             with self._mutex:
@@ -59,8 +75,9 @@ class SessionCache:
         """Return the session of a registered model, loading and verifying it if it is not in memory.
 
         Threads that ask for a model while it is loaded wait for that load, and get its error if it fails; the
-        next one to ask tries again. Raises what `begin` and SessionLoader.load raise, RequestTimeout, and
-        ShuttingDown when the cache is cleared with a grace meanwhile.
+        next one to ask tries again. Raises what `begin` and SessionLoader.load raise, RequestTimeout,
+        ModelTooLarge and MemoryTaken where there is not enough memory, and ShuttingDown when the cache is
+        cleared with a grace meanwhile.
         """
         deadline = deadline or Deadline()
         load = self.begin(registry, model_id, device)
@@ -69,7 +86,10 @@ class SessionCache:
                 load.wait(deadline)
                 load.future.result()
                 load = self.begin(registry, model_id, device)  # it may be for an older manifest
-            return load.session
+            session = load.session
+            session.touch()
+            self._expiry.watch(session)
+            return session
         finally:
             del load  # its error would keep itself alive
 
@@ -92,6 +112,15 @@ class SessionCache:
             loads = [load for key, load in self._loads.items() if store in (None, key.store)]
         return [session for load in loads if (session := load.session) is not None]
 
+    def keep(self, store: Path, model_id: str, seconds: float | None) -> None:
+        """Let a model stay so long after it was used last, from now on; None for ever."""
+        with self._mutex:
+            loads = [load for k, load in self._loads.items() if (k.store, k.model_id) == (store, model_id)]
+        for session in (load.session for load in loads):
+            if session is not None:
+                session.keep_alive = seconds
+                self._expiry.watch(session)
+
     def clear(
         self, store: Path | None = None, model_id: str | None = None, *, grace: float | None = None
     ) -> None:
@@ -108,6 +137,7 @@ class SessionCache:
             if grace is not None:
                 _refuse(loads)
                 stack.callback(_finish, loads, grace)
+            stack.callback(self._expiry.look)
             for load in loads:
                 stack.callback(load.retire)
 
@@ -130,12 +160,50 @@ class SessionCache:
         try:
             if known is not None:
                 known.retire()
-            return replace(self._loader, progress=progress).load(manifest, key.device)
+            session = self._load_within(replace(self._loader, progress=progress), manifest, key.device)
+            session.keep_alive, session.on_idle = self._keep_alive, _when_idle(self._expiry, self._room)
+            return session
         except BaseException:
             with self._mutex:
                 if self._loads.get(key) is load:
                     del self._loads[key]
             raise
+
+    def _load_within(self, loader: SessionLoader, manifest: ModelManifest, device: str) -> Session:
+        """Load a model once it has room."""
+        if self._room.limit is None:
+            return loader.load(manifest, device)
+        place = self._room.take(manifest.id, loader.plan(manifest, device))
+        try:
+            session = loader.load(manifest, device)
+        except BaseException:
+            place.release()
+            raise
+        place.settle(session)
+        return session
+
+    def _evict(self, session: Session) -> bool:
+        """Let go of a session that nobody uses, and say whether that is so."""
+        if not session.retire_if_idle():
+            return False
+        with self._mutex:
+            for key in [key for key, load in self._loads.items() if load.session is session]:
+                del self._loads[key]
+        return True
+
+    def _expire(self, session: Session) -> None:
+        if session.expires_in == 0:
+            self._evict(session)
+
+
+def _when_idle(expiry: Expiry, room: Room) -> Callable[[Session], None]:
+    """Return what a session does that nobody uses any more; it keeps no cache."""
+
+    def tell(session: Session) -> None:
+        expiry.watch(session)
+        room.look()
+
+    return tell
 
 
 def _refuse(loads: Iterable[ModelLoad]) -> None:
@@ -163,7 +231,7 @@ def _serves(load: ModelLoad, manifest: ModelManifest) -> bool:
     session = load.session
     if session is None:
         return load.is_under_way
-    if session.is_broken or _substance(session.manifest) != _substance(manifest):
+    if session.is_broken or session.is_retired or _substance(session.manifest) != _substance(manifest):
         return False
     session.manifest = manifest
     return True

@@ -1,5 +1,6 @@
 """From a manifest to a session: one pass over the weights that loads and verifies them."""
 
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
@@ -28,8 +29,8 @@ from rase_models.chat import ChatTemplate, choose_template, given_template
 from rase_models.decoder import ProgramDecoder
 from rase_models.file_digests import FileDigests
 from rase_models.gguf import GgufFile, OnBytes, open_gguf
-from rase_models.kv_budget import kv_budget
 from rase_models.loading import load_gguf
+from rase_models.memory_plan import MemoryPlan, memory_plan
 from rase_models.registration import ARCHITECTURE_ALIASES
 from rase_models.session import Session
 from rase_models.tokenizers import Tokenizer, fitted, load_tokenizer, tokenizer_from_gguf
@@ -44,18 +45,22 @@ class SessionLoader:
     Attributes:
         context_length: the most tokens of a sequence, where the model's own limit is not lower.
         progress: hears of loading and compiling.
-        kv_memory: the most bytes for a model's keys and values; see `kv_budget`.
+        kv_memory: the most bytes for a model's keys and values; see `memory_plan`.
+        max_memory: the most bytes for all models together.
         limits: how many requests a model takes on. Unless they or `kv_memory` say more of it, a quarter of
             the memory, and four contexts at most, may keep prefixes for later requests.
         digests: what is known of the hashes of files that could not be loaded.
+        loads: how often each model was loaded, by id.
     """
 
     threads: Threads = None
     context_length: int | None = None
     progress: Progress | None = None
     kv_memory: int | None = None
+    max_memory: int | None = None
     limits: SchedulerLimits = field(default_factory=SchedulerLimits)
     digests: FileDigests = field(default_factory=FileDigests)
+    loads: Counter[str] = field(default_factory=Counter)
 
     def load(self, manifest: ModelManifest, device: str) -> Session:
         """Load a model and hash its files in the same pass.
@@ -70,27 +75,46 @@ class SessionLoader:
             file = open_gguf(manifest.weights_path)
             _check_architecture(manifest, file)
             _check_parts(manifest, file)
+            plan = self._plan(file, device, manifest.context_length)
             vocab_size = build_program(file).vocab_size
             tokenizer = tokenizer_from_gguf(file) if attached is None else attached
         tokenizer = fitted(tokenizer, file, vocab_size)
         template = _template(manifest, file, tokenizer)
         with self._explaining(manifest):
-            load = partial(self.decoder, file, device, manifest.context_length)
-            decoder = _verified(manifest, file, load)
-        return Session(manifest, device, decoder, tokenizer, template, self._limits(decoder))
+            decoder = _verified(manifest, file, partial(self._decoder, file, device, plan))
+        self.loads[manifest.id] += 1
+        return Session(manifest, device, decoder, tokenizer, template, self._limits(decoder), plan)
 
-    def decoder(
-        self, file: GgufFile, device: str, registered: int | None = None, on_bytes: OnBytes | None = None
-    ) -> ProgramDecoder:
-        """Load the weights, for the registered context length, else the model's own, or less if limited."""
+    def plan(self, manifest: ModelManifest, device: str) -> MemoryPlan:
+        """Return how much memory a model would take, reading no more than its header.
+
+        Raises what `memory_plan` and `open_gguf` raise, UnsupportedFormat, and InvalidParameter for a model
+        that generates nothing.
+        """
+        _check_kind(manifest)
+        with self._explaining(manifest):
+            return self._plan(open_gguf(manifest.weights_path), device, manifest.context_length)
+
+    def decoder(self, file: GgufFile, device: str) -> ProgramDecoder:
+        """Load the weights of a file that is not registered."""
+        return self._decoder(file, device, self._plan(file, device))
+
+    def _plan(self, file: GgufFile, device: str, registered: int | None = None) -> MemoryPlan:
+        """Plan for the registered context length, else the model's own, or less if limited."""
         own = registered or build_program(file).context_length
         limit = own if self.context_length is None else min(own, self.context_length)
+        limits = {"kv_memory": self.kv_memory, "max_memory": self.max_memory}
+        return memory_plan(file, device, self.threads, limit, self.limits, **limits)
+
+    def _decoder(
+        self, file: GgufFile, device: str, plan: MemoryPlan, on_bytes: OnBytes | None = None
+    ) -> ProgramDecoder:
         return load_gguf(
             file,
             device,
             self.threads,
-            context_length=limit,
-            kv_budget=kv_budget(self.kv_memory),
+            context_length=plan.context_length,
+            kv_budget=plan.kv_budget,
             on_bytes=on_bytes,
             progress=self.progress,
         )

@@ -1,0 +1,106 @@
+"""The registered models in memory: which are there, how long they stay, how much they take."""
+
+from concurrent.futures import Future
+from pathlib import Path
+from typing import Self
+
+from rase_core.progress import Progress
+from rase_core.scheduler import SchedulerLimits
+
+from rase_models.backends.base import Threads
+from rase_models.device_check import choose_device
+from rase_models.memory_plan import MemoryPlan
+from rase_models.model_store import ModelStore
+from rase_models.session import Session
+from rase_models.session_cache import SessionCache
+from rase_models.session_loader import SessionLoader
+
+
+class ModelHost(ModelStore):
+    """A store whose models come into memory and are let go of. Thread-safe; the arguments are Engine's."""
+
+    def __init__(
+        self,
+        store: Path | str | None = None,
+        device: str = "auto",
+        threads: Threads = None,
+        *,
+        context_length: int | None = None,
+        kv_memory: int | None = None,
+        keep_alive: float | None = None,
+        max_memory: int | None = None,
+        limits: SchedulerLimits | None = None,
+        progress: Progress | None = None,
+        cache: SessionCache | None = None,
+    ) -> None:
+        super().__init__(store, progress=progress)
+        self._preference = device
+        self._loader = SessionLoader(
+            threads=threads,
+            context_length=context_length,
+            progress=progress,
+            kv_memory=kv_memory,
+            max_memory=max_memory,
+            limits=limits or SchedulerLimits(),
+        )
+        self._cache = cache if cache is not None else SessionCache(self._loader, keep_alive)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.close()
+
+    @property
+    def device(self) -> str:
+        """The backend that computes. Raises BackendUnavailable."""
+        return choose_device(self._preference)
+
+    def remove(self, model_id: str) -> None:
+        """Forget a model and let go of its memory; its files stay. Raises ModelNotFound."""
+        super().remove(model_id)
+        self.unload(model_id)
+
+    def load(self, model_id: str) -> Session:
+        """Bring a model into memory; see SessionCache.get_or_load for what it raises."""
+        return self._cache.get_or_load(self._registry, model_id, self.device)
+
+    def loading(self, model_id: str) -> Future[Session]:
+        """Begin to bring a model into memory, and return what has it then; it cannot be cancelled.
+
+        Raises what ModelRegistry.get and `device` raise; the rest is raised by the future.
+        """
+        return self._cache.begin(self._registry, model_id, self.device).future
+
+    def loaded_models(self) -> list[Session]:
+        """Return the models of this store that are in memory, by id."""
+        sessions = self._cache.sessions(self.store)
+        return sorted(sessions, key=lambda session: session.manifest.id)
+
+    def load_counts(self) -> dict[str, int]:
+        """Return how often each model was loaded, by id."""
+        return dict(self._loader.loads)
+
+    def unload(self, model_id: str | None = None) -> None:
+        """Let go of a model's memory, or all models'; one that is in use goes when its last user is done."""
+        self._cache.clear(self.store, None if model_id is None else self._registry.resolve(model_id))
+
+    def keep(self, model_id: str, seconds: float | None) -> None:
+        """Let a model that is in memory stay for so long after it was used last; None for ever."""
+        self._cache.keep(self.store, self._registry.resolve(model_id), seconds)
+
+    def estimate(self, model_id: str) -> MemoryPlan:
+        """Return how much memory a model would take, reading no more than the header of its file.
+
+        Raises ModelNotFound, and what SessionLoader.plan raises.
+        """
+        return self._loader.plan(self._registry.get(model_id), self.device)
+
+    def close(self, grace: float | None = None) -> None:
+        """Let go of all memory; the engine can be used again.
+
+        Requests under way are finished, by themselves. With a `grace` they are waited for, and those that are
+        not finished within so many seconds fail with ShuttingDown, as do at once those whose prompt is still
+        being prepared, or whose model is still being loaded; that is ended, too.
+        """
+        self._cache.clear(self.store, grace=grace)

@@ -1,0 +1,130 @@
+"""The memory that models share: who has how much of it, and who goes when another needs it."""
+
+import threading
+import weakref
+from collections.abc import Callable
+from time import monotonic
+
+from rase_core.errors import MemoryTaken, ModelTooLarge
+
+from rase_models.memory_plan import MemoryPlan
+from rase_models.session import Session
+
+PATIENCE_SECONDS = 30.0
+"""How long a model waits for those in use to be idle."""
+
+
+class Place:
+    """A model's share of the memory, from before it is loaded until it is gone."""
+
+    def __init__(self, room: "Room", model_id: str, nbytes: int) -> None:
+        self.model_id, self.nbytes = model_id, nbytes
+        self._room = room
+        self._session: weakref.ref[Session] | None = None
+
+    @property
+    def session(self) -> Session | None:
+        """The session that has it, once it is loaded."""
+        return None if self._session is None else self._session()
+
+    @property
+    def is_leaving(self) -> bool:
+        """Whether it comes back as soon as those who still use the session are done."""
+        return self.session is not None and self.session.is_retired
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether nobody uses the session."""
+        return self.session is not None and self.session.is_idle
+
+    @property
+    def idle_since(self) -> float:
+        """When the session was used last."""
+        return monotonic() if self.session is None else self.session.idle_since
+
+    def settle(self, session: Session) -> None:
+        """Let a session have it, whose end gives it back."""
+        self._session = weakref.ref(session)
+        session.on_gone = self.release
+
+    def release(self) -> None:
+        """Give it back."""
+        self._room.release(self)
+
+
+class Room:
+    """So many bytes of memory for all models together. Thread-safe.
+
+    Args:
+        limit: the most bytes; None for no limit.
+        evict: lets go of a session if it is idle, and says whether it was; a method, which is not kept.
+        patience: the seconds that a model waits for those in use.
+    """
+
+    def __init__(self, limit: int | None, evict: Callable[[Session], bool], patience: float) -> None:
+        self.limit = limit
+        self._evict, self._patience = weakref.WeakMethod(evict), patience
+        self._places: list[Place] = []
+        self._change, self._changes = threading.Condition(), 0
+
+    def take(self, model_id: str, plan: MemoryPlan) -> Place:
+        """Take the memory of a model, letting go of those that were idle for longest where it is needed.
+
+        Raises ModelTooLarge when it can never have so much, MemoryTaken when those in use do not let it.
+        """
+        place, limit = Place(self, model_id, plan.total), self.limit
+        if limit is not None and plan.total > limit:
+            raise ModelTooLarge(model_id, plan.total, limit, plan.parts())
+        end = monotonic() + self._patience
+        while True:
+            seen = self._changes
+            if self._add(place):
+                return place
+            if limit is not None and not self._make_way(place, limit) and not self._wait(seen, end):
+                raise MemoryTaken(model_id, place.nbytes, limit, self._users())
+
+    def release(self, place: Place) -> None:
+        """Give a place back, once."""
+        with self._change:
+            if place in self._places:
+                self._places.remove(place)
+        self.look()
+
+    def look(self) -> None:
+        """Let those who wait look again, as when a session is idle."""
+        with self._change:
+            self._changes += 1
+            self._change.notify_all()
+
+    def _add(self, place: Place) -> bool:
+        """Add a place if there is room for it, and say whether there is."""
+        with self._change:
+            taken = sum(other.nbytes for other in self._places)
+            has_room = self.limit is None or taken + place.nbytes <= self.limit
+            if has_room:
+                self._places.append(place)
+            return has_room
+
+    def _make_way(self, place: Place, limit: int) -> bool:
+        """Let the session go that was idle for longest, where one must go and that can be enough.
+
+        Not under the lock: the thread of the session, which is waited for, gives its place back.
+        """
+        evict = self._evict()
+        with self._change:
+            idle = sorted((other for other in self._places if other.is_idle), key=lambda p: p.idle_since)
+            staying = sum(other.nbytes for other in self._places if not other.is_leaving)
+        excess = staying + place.nbytes - limit
+        if evict is None or not 0 < excess <= sum(other.nbytes for other in idle):
+            return False
+        sessions = (other.session for other in idle)
+        return any(session is not None and evict(session) for session in sessions)
+
+    def _wait(self, seen: int, end: float) -> bool:
+        """Wait until something has changed since, and say whether it has in time."""
+        with self._change:
+            return self._change.wait_for(lambda: self._changes != seen, max(end - monotonic(), 0.0))
+
+    def _users(self) -> list[str]:
+        with self._change:
+            return sorted(place.model_id for place in self._places if not place.is_idle)
