@@ -21,16 +21,24 @@ from rase_core.sampling import GenerationConfig
 from rase_core.scheduler import Ended, Piece, SchedulerLimits
 from rase_models import AsyncEngine, AsyncTextStream, Engine
 from rase_models.request import Completion, Terms
+from rase_models.testing import write_tiny_model
 
 CONFIG = GenerationConfig(max_tokens=20, seed=7, ignore_eos=True)
 LONG = GenerationConfig(max_tokens=100, seed=7, ignore_eos=True)
+ENDLESS = GenerationConfig(max_tokens=1 << 16, seed=7, ignore_eos=True)
 HELLO = [{"role": "user", "content": "Hello"}]
 
 
+@pytest.fixture(scope="module")
+def long_path(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The path of a model that can answer for minutes."""
+    return write_tiny_model(tmp_path_factory.mktemp("long") / "tiny.gguf", context_length=1 << 16)
+
+
 @pytest.fixture
-def engine(tmp_path: Path, tiny_path: Path) -> Iterator[Engine]:
+def engine(tmp_path: Path, long_path: Path) -> Iterator[Engine]:
     with Engine(tmp_path / "store", "reference") as engine:
-        engine.import_model(tiny_path, "tiny", chat_template="chatml")
+        engine.import_model(long_path, "tiny", chat_template="chatml")
         yield engine
 
 
@@ -90,7 +98,7 @@ def test_many_tasks_share_the_steps(engine: Engine, asked: AsyncEngine) -> None:
 
 def test_leaving_a_stream_early_cancels_and_keeps_what_was_read(engine: Engine, asked: AsyncEngine) -> None:
     async def ask() -> None:
-        async with asked.stream_generate("tiny", "Hello", LONG) as stream:
+        async with asked.stream_generate("tiny", "Hello", ENDLESS) as stream:
             first = await anext(stream)
         assert stream.generation is not None
         assert (stream.generation.text, stream.generation.stop_reason) == (first, StopReason.CANCELLED)
@@ -101,7 +109,7 @@ def test_leaving_a_stream_early_cancels_and_keeps_what_was_read(engine: Engine, 
 
 def test_a_stream_that_was_never_read_asks_nothing(engine: Engine, asked: AsyncEngine) -> None:
     async def ask() -> None:
-        async with asked.stream_generate("tiny", "Hello", LONG) as stream:
+        async with asked.stream_generate("tiny", "Hello", ENDLESS) as stream:
             pass
         assert stream.generation is None
         assert [text async for text in stream] == []
@@ -115,7 +123,7 @@ def test_a_request_is_cancelled_with_its_task(engine: Engine, asked: AsyncEngine
     engine.load("tiny")
 
     async def ask() -> None:
-        task = asyncio.create_task(asked.generate("tiny", "Hello" * 15, LONG))
+        task = asyncio.create_task(asked.generate("tiny", "Hello" * 15, ENDLESS))
         await asyncio.sleep(delay)
         task.cancel()
         with pytest.raises(asyncio.CancelledError):
@@ -130,7 +138,7 @@ def test_a_request_is_cancelled_with_its_task(engine: Engine, asked: AsyncEngine
 def test_a_limit_of_asyncio_cancels_what_is_read_in_a_loop(engine: Engine, asked: AsyncEngine) -> None:
     async def read() -> None:
         async with asyncio.timeout(0.05):
-            async with asked.stream_generate("tiny", "Hello", LONG) as stream:
+            async with asked.stream_generate("tiny", "Hello", ENDLESS) as stream:
                 async for _ in stream:
                     await asyncio.sleep(0.02)
 
@@ -145,7 +153,7 @@ def test_a_limit_of_asyncio_cancels_what_is_read_in_a_loop(engine: Engine, asked
 
 def test_a_forgotten_stream_ends(engine: Engine, asked: AsyncEngine) -> None:
     async def ask() -> None:
-        stream = asked.stream_generate("tiny", "Hello", LONG)
+        stream = asked.stream_generate("tiny", "Hello", ENDLESS)
         await anext(stream)
         del stream
         gc.collect()
@@ -157,7 +165,7 @@ def test_a_forgotten_stream_ends(engine: Engine, asked: AsyncEngine) -> None:
 
 def test_the_end_of_the_loop_ends_what_it_asked_for(engine: Engine, asked: AsyncEngine) -> None:
     async def ask() -> AsyncTextStream:
-        stream = asked.stream_generate("tiny", "Hello", LONG)
+        stream = asked.stream_generate("tiny", "Hello", ENDLESS)
         await anext(stream)
         return stream
 
@@ -172,7 +180,7 @@ def test_faults_are_raised_where_they_are_awaited(asked: AsyncEngine) -> None:
         with pytest.raises(ModelNotFound):
             await asked.generate("big", "Hello")
         with pytest.raises(ContextOverflow):
-            await anext(asked.stream_generate("tiny", "x" * 200, CONFIG))
+            await anext(asked.stream_generate("tiny", "x" * (1 << 17), CONFIG))
         with pytest.raises(RequestTimeout):
             await asked.chat("tiny", HELLO, LONG, timeout=1e-6)
         with pytest.raises(EngineError, match="invalid n: 0"):
@@ -181,10 +189,10 @@ def test_faults_are_raised_where_they_are_awaited(asked: AsyncEngine) -> None:
     asyncio.run(ask())
 
 
-def test_a_full_queue_is_told_at_once(tmp_path: Path, tiny_path: Path) -> None:
+def test_a_full_queue_is_told_at_once(tmp_path: Path, long_path: Path) -> None:
     async def ask(engine: Engine) -> None:
         asked = AsyncEngine(engine)
-        async with asked.stream_generate("tiny", "Hello", LONG) as running:
+        async with asked.stream_generate("tiny", "Hello", ENDLESS) as running:
             await anext(running)
             waiting = asyncio.create_task(asked.generate("tiny", "Hello", CONFIG))
             while engine.load("tiny").snapshot().waiting < 1:
@@ -195,7 +203,7 @@ def test_a_full_queue_is_told_at_once(tmp_path: Path, tiny_path: Path) -> None:
 
     limits = SchedulerLimits(waiting=1, running=1)
     with Engine(tmp_path / "narrow", "reference", limits=limits) as engine:
-        engine.import_model(tiny_path, "tiny")
+        engine.import_model(long_path, "tiny")
         asyncio.run(ask(engine))
 
 
@@ -206,7 +214,7 @@ def test_every_token_can_be_watched(asked: AsyncEngine) -> None:
         assert sum(isinstance(event, Ended) for event in events) == 2
         tokens = [e.token for e in events if isinstance(e, Piece) and e.choice == 1 and e.token is not None]
         assert len(tokens) == 20
-        async with aclosing(asked.submit("tiny", Completion("Hello", Terms(config=LONG)))) as left:
+        async with aclosing(asked.submit("tiny", Completion("Hello", Terms(config=ENDLESS)))) as left:
             await anext(left)
         assert [event async for event in left] == []
 

@@ -14,7 +14,6 @@ from rase_core.errors import BackendFailure, EngineError, IntegrityMismatch, Req
 from rase_core.manifest import ModelManifest
 from rase_core.progress import ProgressEvent, ProgressPhase
 from rase_core.sampling import GenerationConfig
-from rase_core.scheduler import GenerationRequest
 from rase_models import Engine, Session, SessionCache
 from rase_models.architectures import build_program
 from rase_models.backends import load_backend
@@ -23,34 +22,18 @@ from rase_models.gguf import GgufFile, open_gguf
 from rase_models.request import Completion, Terms
 from rase_models.session_loader import SessionLoader
 from rase_models.testing import write_tiny_model
+from rase_models.testing_gates import LoadGate, SlowCompletion
 
 CONFIG = GenerationConfig(max_tokens=5, ignore_eos=True)
 
 
-class Gate:
-    """Holds a load at its beginning until it is opened, and counts the loads that came to their end."""
-
-    def __init__(self) -> None:
-        self.is_reached, self._open = threading.Event(), threading.Event()
-        self.loads = 0
-
-    def __call__(self, event: ProgressEvent) -> None:
-        if event.phase is ProgressPhase.LOAD:
-            self.is_reached.set()
-            assert self._open.wait(60)
-            self.loads += event.done == event.total
-
-    def open(self) -> None:
-        self._open.set()
+@pytest.fixture
+def gate() -> LoadGate:
+    return LoadGate()
 
 
 @pytest.fixture
-def gate() -> Gate:
-    return Gate()
-
-
-@pytest.fixture
-def engine(tmp_path: Path, tiny_path: Path, gate: Gate) -> Iterator[Engine]:
+def engine(tmp_path: Path, tiny_path: Path, gate: LoadGate) -> Iterator[Engine]:
     with Engine(tmp_path / "store", "reference", progress=gate) as engine:
         engine.import_model(tiny_path, "tiny")
         yield engine
@@ -64,18 +47,6 @@ def others() -> Iterator[ThreadPoolExecutor]:
         yield pool
 
 
-class SlowCompletion(Completion):
-    """A question whose prompt takes a while to be prepared."""
-
-    def prepare(self, meanwhile: Callable[[], object]) -> "SlowCompletion":
-        object.__setattr__(self, "_meanwhile", meanwhile)
-        return self
-
-    def request(self, session: Session) -> GenerationRequest:
-        self._meanwhile()  # type: ignore[attr-defined]
-        return Completion.request(self, session)
-
-
 def load_threads() -> list[threading.Thread]:
     return [thread for thread in threading.enumerate() if thread.name == "rase-load"]
 
@@ -87,7 +58,7 @@ def wait_for(condition: Callable[[], bool]) -> None:
         time.sleep(0.001)
 
 
-def test_the_time_of_a_request_goes_on_while_its_model_loads(engine: Engine, gate: Gate) -> None:
+def test_the_time_of_a_request_goes_on_while_its_model_loads(engine: Engine, gate: LoadGate) -> None:
     with pytest.raises(RequestTimeout, match=r"within 0\.1 seconds"):
         engine.generate("tiny", "Hello", CONFIG, timeout=0.1)
     gate.open()
@@ -95,16 +66,16 @@ def test_the_time_of_a_request_goes_on_while_its_model_loads(engine: Engine, gat
     assert gate.loads == 1  # it went on for the next one
 
 
-def test_the_time_of_a_request_goes_on_while_its_prompt_is_prepared(engine: Engine, gate: Gate) -> None:
+def test_the_time_of_a_request_goes_on_while_its_prompt_is_prepared(engine: Engine, gate: LoadGate) -> None:
     gate.open()
-    question = SlowCompletion("Hello", Terms(config=CONFIG, timeout=0.2))
+    question = SlowCompletion("Hello", Terms(config=CONFIG, timeout=0.2), lambda: time.sleep(0.3))
     engine.load("tiny")
-    handle = engine.submit("tiny", question.prepare(lambda: time.sleep(0.3)))
+    handle = engine.submit("tiny", question)
     with pytest.raises(RequestTimeout):
         handle.result(30)
 
 
-def test_the_time_of_a_request_may_have_begun_before(engine: Engine, gate: Gate) -> None:
+def test_the_time_of_a_request_may_have_begun_before(engine: Engine, gate: LoadGate) -> None:
     gate.open()
     question = Completion("Hello", Terms(config=CONFIG, timeout=30))
     with pytest.raises(RequestTimeout):
@@ -118,7 +89,7 @@ def test_a_timeout_of_nothing_is_refused_before_anything_is_loaded(engine: Engin
     assert not load_threads()
 
 
-def test_the_future_of_a_load_has_the_session_and_cannot_be_cancelled(engine: Engine, gate: Gate) -> None:
+def test_the_future_of_a_load_has_the_session_and_cannot_be_cancelled(engine: Engine, gate: LoadGate) -> None:
     loading = engine.loading("tiny")
     assert engine.loading("tiny") is loading
     assert not loading.cancel()
@@ -127,7 +98,7 @@ def test_the_future_of_a_load_has_the_session_and_cannot_be_cancelled(engine: En
 
 
 def test_the_end_of_an_engine_ends_loads_and_what_waits_for_them(
-    engine: Engine, gate: Gate, others: ThreadPoolExecutor
+    engine: Engine, gate: LoadGate, others: ThreadPoolExecutor
 ) -> None:
     asked = others.submit(engine.generate, "tiny", "Hello", CONFIG)
     assert gate.is_reached.wait(30)
@@ -140,7 +111,7 @@ def test_the_end_of_an_engine_ends_loads_and_what_waits_for_them(
     assert gate.loads == 0
 
 
-def test_the_end_of_an_engine_waits_for_loads_to_end(engine: Engine, gate: Gate) -> None:
+def test_the_end_of_an_engine_waits_for_loads_to_end(engine: Engine, gate: LoadGate) -> None:
     engine.loading("tiny")
     assert gate.is_reached.wait(30)
     opening = threading.Timer(0.1, gate.open)
@@ -164,24 +135,24 @@ def test_the_end_of_an_engine_from_within_a_load_does_not_wait_for_itself(
 
 @pytest.mark.parametrize("is_served", [False, True], ids=["first", "later"])
 def test_the_end_of_an_engine_fails_a_request_that_is_being_prepared(
-    engine: Engine, gate: Gate, others: ThreadPoolExecutor, is_served: bool
+    engine: Engine, gate: LoadGate, others: ThreadPoolExecutor, is_served: bool
 ) -> None:
     gate.open()
     session = engine.load("tiny")
     if is_served:
         engine.generate("tiny", "Hello", CONFIG)
     both = threading.Barrier(2, timeout=30)
-    question = SlowCompletion("Hello", Terms(config=CONFIG)).prepare(lambda: (both.wait(), both.wait()))
+    question = SlowCompletion("Hello", Terms(config=CONFIG), lambda: (both.wait(), both.wait()))
     asked = others.submit(engine.submit, "tiny", question)
     both.wait()
     engine.close(grace=1)
     both.wait()
     assert isinstance(asked.exception(30), ShuttingDown)
-    with pytest.raises((KeyError, EngineError)):
+    with pytest.raises((KeyError, IndexError, EngineError)):
         session.decoder.logits([1, 2])  # its memory is free
 
 
-def test_a_load_that_nobody_wants_any_more_frees_what_it_loaded(engine: Engine, gate: Gate) -> None:
+def test_a_load_that_nobody_wants_any_more_frees_what_it_loaded(engine: Engine, gate: LoadGate) -> None:
     loading: Future[Session] = engine.loading("tiny")
     engine.unload()
     gate.open()
@@ -190,7 +161,7 @@ def test_a_load_that_nobody_wants_any_more_frees_what_it_loaded(engine: Engine, 
     assert not session.enter()
 
 
-def test_a_failed_load_keeps_nothing(tmp_path: Path, engine: Engine, gate: Gate) -> None:
+def test_a_failed_load_keeps_nothing(tmp_path: Path, engine: Engine, gate: LoadGate) -> None:
     gate.open()
     weights = write_tiny_model(tmp_path / "damaged.gguf")
     engine.import_model(weights, "damaged")

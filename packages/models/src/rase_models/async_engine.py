@@ -1,39 +1,37 @@
 """The engine for asyncio."""
 
 import asyncio
-from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from types import TracebackType
-from typing import Self, TypeVar
+from typing import Self
 
-from rase_core.errors import Cancelled
+from rase_core.deadline import Deadline
+from rase_core.errors import Cancelled, RequestTimeout
 from rase_core.generation import Generation
 from rase_core.sampling import GenerationConfig
-from rase_core.scheduler import Ended
+from rase_core.scheduler import Ended, Handle, OnEvent
 
 from rase_models.async_stream import AsyncHandle, AsyncTextStream
 from rase_models.constraints import ResponseFormat
 from rase_models.engine import Engine
 from rase_models.request import Completion, Conversation, Messages, Prompt, Question, Terms
 from rase_models.session import Session
+from rase_models.workers import Workers
 
 _THREADS = 32
-
-T = TypeVar("T")
 
 
 class AsyncEngine:
     """What an Engine answers, awaited. What is asked is cancelled with the task that awaits it.
 
-    The arguments are those of Engine's methods of the same names, and so is what is raised. Models are loaded
-    and prompts prepared in threads of its own, so many at a time; an answer under way needs none. The rest of
-    `engine` is for whoever has time to wait, or `asyncio.to_thread`.
+    The arguments are those of Engine's methods of the same names, and so is what is raised. Prompts are
+    prepared in threads of its own, so many at a time; waiting for a model or an answer needs none. The rest
+    of `engine` is for whoever has time to wait, or `asyncio.to_thread`.
     """
 
     def __init__(self, engine: Engine) -> None:
         self.engine = engine
-        self._threads = _new_threads()
+        self._workers = _new_workers()
 
     async def __aenter__(self) -> Self:
         return self
@@ -45,22 +43,26 @@ class AsyncEngine:
 
     async def load(self, model_id: str) -> Session:
         """Bring a model into memory."""
-        return await self._wait_for(partial(self.engine.load, model_id))
+        await _loaded(self._workers, self.engine, model_id, Deadline())
+        return await self._workers.call(partial(self.engine.load, model_id))
 
     async def unload(self, model_id: str | None = None) -> None:
         """Let go of a model's memory, or all models'."""
-        await self._wait_for(partial(self.engine.unload, model_id))
+        await self._workers.call(partial(self.engine.unload, model_id))
 
     async def aclose(self, grace: float | None = None) -> None:
-        """Let go of all memory; see Engine.close."""
-        await self._wait_for(partial(self.engine.close, grace))
-        self._threads.shutdown(wait=False)
-        self._threads = _new_threads()
+        """Let go of all memory; see Engine.close. What has not been asked yet fails with ShuttingDown."""
+        workers, self._workers = self._workers, _new_workers()
+        workers.close()
+        closer = Workers(1, "rase-close")
+        try:
+            await closer.call(partial(self.engine.close, grace))
+        finally:
+            closer.close()
 
     def submit(self, model_id: str, question: Question) -> AsyncHandle:
         """Return what happens to a question, which is asked when it is first awaited."""
-        ask = partial(self.engine.submit, model_id, question)
-        return AsyncHandle(ask, question.terms.n, self._threads)
+        return AsyncHandle(partial(_ask, self._workers, self.engine, model_id, question), question.terms.n)
 
     async def generate(
         self,
@@ -156,12 +158,31 @@ class AsyncEngine:
         terms = Terms(config=config, choice=choice, n=n, timeout=timeout, response_format=response_format)
         return await _all(self.submit(model_id, Conversation(messages, terms, continue_final_message)))
 
-    async def _wait_for(self, call: Callable[[], T]) -> T:
-        return await asyncio.get_running_loop().run_in_executor(self._threads, call)
+
+def _new_workers() -> Workers:
+    return Workers(_THREADS, "rase-async")
 
 
-def _new_threads() -> ThreadPoolExecutor:
-    return ThreadPoolExecutor(_THREADS, thread_name_prefix="rase-async")
+async def _ask(
+    workers: Workers, engine: Engine, model_id: str, question: Question, on_event: OnEvent
+) -> Handle:
+    deadline = Deadline(question.terms.timeout)
+    await _loaded(workers, engine, model_id, deadline)
+    submit = partial(engine.submit, model_id, question, on_event, asked=deadline.asked)
+    return await workers.call(submit, undo=Handle.cancel)
+
+
+async def _loaded(workers: Workers, engine: Engine, model_id: str, deadline: Deadline) -> None:
+    """Wait until a model is in memory, without a thread."""
+    if any(session.manifest.id == model_id for session in engine.loaded_models()):
+        return
+    try:
+        async with asyncio.timeout(deadline.left()) as limit:
+            await asyncio.wrap_future(await workers.call(partial(engine.loading, model_id)))
+    except TimeoutError:
+        if limit.expired() and deadline.timeout is not None:
+            raise RequestTimeout(deadline.timeout) from None
+        raise
 
 
 async def _whole(stream: AsyncTextStream) -> Generation:

@@ -1,8 +1,7 @@
 """A request to a scheduler as asyncio sees it: events and texts without a thread to wait for them."""
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
-from concurrent.futures import Executor
+from collections.abc import AsyncIterator, Awaitable, Callable
 from functools import partial
 from types import TracebackType
 from typing import Self
@@ -13,19 +12,18 @@ from rase_core.scheduler import Ended, Event, Failed, Handle, OnEvent, Piece
 from rase_models.courier import running_courier
 from rase_models.text_stream import Reading
 
-Submit = Callable[[OnEvent], Handle]
+Ask = Callable[[OnEvent], Awaitable[Handle]]
 
 
 class AsyncHandle(AsyncIterator[Piece | Ended]):
     """What happens to a request of so many choices, from its first await on; for one task.
 
-    `submit` may block, and runs in a thread of `executor`, by default asyncio's own. The end of the task that
-    waits here cancels the request within a step, and so does forgetting the handle. The iteration raises the
-    error of a request that failed.
+    `ask` submits it. The end of the task that waits here cancels the request within a step, and so does
+    forgetting the handle. The iteration raises the error of a request that failed.
     """
 
-    def __init__(self, submit: Submit, choices: int = 1, executor: Executor | None = None) -> None:
-        self._submit, self._unread, self._executor = submit, max(choices, 1), executor
+    def __init__(self, ask: Ask, choices: int = 1) -> None:
+        self._ask, self._unread = ask, max(choices, 1)
         self._inbox: _Inbox | None = None
         self._handle: Handle | None = None
 
@@ -66,14 +64,13 @@ class AsyncHandle(AsyncIterator[Piece | Ended]):
 
     async def _start(self) -> None:
         inbox = self._inbox = _Inbox()
-        loop = asyncio.get_running_loop()
-        submitting = loop.run_in_executor(self._executor, self._submit, inbox.put)
         try:
-            self._handle = await asyncio.shield(submitting)
+            self._handle = await self._ask(inbox.put)
         except BaseException:
             self._unread = 0
-            submitting.add_done_callback(_cancel_result)
             raise
+        if inbox.is_closed:
+            self._handle.cancel()
 
     async def _next(self) -> Event:
         assert self._inbox is not None
@@ -154,8 +151,3 @@ class _Inbox:
         except RuntimeError:  # the loop is closed
             return False
         return not self.is_closed
-
-
-def _cancel_result(submitting: "asyncio.Future[Handle]") -> None:
-    if not submitting.cancelled() and submitting.exception() is None:
-        submitting.result().cancel()
