@@ -157,7 +157,8 @@ def test_pre_tokenizers_cut_as_llama_cpp_does(name: str, smollm2_path: Path) -> 
         GgufFile(file.path, file.parts, file.sizes, file.version, file.alignment, changed, {})
     )
     for text, ids in zip(expected["texts"], expected[name], strict=True):
-        assert tokenizer.encode(text, add_special_tokens=False) == ids, text
+        # No ids are given where llama.cpp does not do what the expression says.
+        assert ids is None or tokenizer.encode(text, add_special_tokens=False) == ids, text
 
 
 @pytest.mark.parametrize(("prefix", "name"), [(True, "prefixed"), (False, "plain")])
@@ -268,7 +269,7 @@ NO_NUMBERS = np.zeros(0, np.float32)
 
 HOSTILE_BYTE_LEVEL: list[tuple[dict[str, Any], str]] = [
     ({"ggml__model": None}, "tokenizer.ggml.model"),
-    ({"ggml__model": "klingon"}, "'klingon'.*known: gpt2, llama"),
+    ({"ggml__model": "klingon"}, "'klingon'.*known: gpt2, llama, gemma4, t5, bert, rwkv"),
     ({"ggml__model": 7}, "tokenizer.ggml.model"),
     ({"ggml__tokens": None}, "tokenizer.ggml.tokens"),
     ({"ggml__tokens": ()}, "tokenizer.ggml.tokens.*empty"),
@@ -383,14 +384,12 @@ def _vocabularies() -> list[Path]:
     return [path.with_suffix("") for path in found]
 
 
-UNSUPPORTED = ("bert-bge", "gemma-4")
+LOSSY = ("bert-bge",)
 
 
 @pytest.mark.skipif(not _vocabularies(), reason="RASE_VOCABULARIES does not name a folder of vocabularies")
 @pytest.mark.parametrize("path", _vocabularies(), ids=lambda path: path.stem)
 def test_whole_vocabularies_give_the_expected_ids(path: Path) -> None:
-    if path.stem.removeprefix("ggml-vocab-") in UNSUPPORTED:
-        pytest.skip("its tokenizer model is not supported")
     tokenizer = load_tokenizer(path)
     raw = path.with_name(path.name + ".inp").read_bytes().decode()
     texts = raw.split("\n__ggml_vocab_test__\n")
@@ -398,7 +397,7 @@ def test_whole_vocabularies_give_the_expected_ids(path: Path) -> None:
     for text, line in zip(texts, lines, strict=False):
         ids = [int(token) for token in line.split()]
         assert tokenizer.encode(text, add_special_tokens=False, parse_special=False) == ids, text
-        assert tokenizer.decode(ids) == text
+        assert path.stem.removeprefix("ggml-vocab-") in LOSSY or tokenizer.decode(ids) == text
 
 
 @pytest.mark.parametrize(

@@ -8,14 +8,14 @@ import numpy as np
 from numpy.typing import NDArray
 from rase_core.errors import TokenizerError
 
+from rase_models.tokenizers.charsmap import Charsmap
 from rase_models.tokenizers.kinds import TokenKind
-from rase_models.tokenizers.library import is_library_fault, library_ids
+from rase_models.tokenizers.library import library_ids
 from rase_models.tokenizers.sentencepiece import SPACE
 from rase_models.tokenizers.vocabulary import Vocabulary
 
 if TYPE_CHECKING:
     from tokenizers import Tokenizer as Library
-    from tokenizers.normalizers import Normalizer
 
 CHARSMAP_KEY = "tokenizer.ggml.precompiled_charsmap"
 
@@ -40,13 +40,13 @@ class Unigram:
         self, vocabulary: Vocabulary, scores: NDArray[np.float64], charsmap: bytes, spaces: SpaceRules
     ) -> None:
         self._spaces = spaces
-        self._normalizer = _normalizer(vocabulary, charsmap)
+        self._charsmap = _charsmap(vocabulary, charsmap)
         self._library = _library(vocabulary, scores)
 
     def encode(self, text: str, *, starts: bool) -> Sequence[int]:
         """Return the ids of a text without special tokens; where it `starts` makes no difference."""
-        if self._normalizer is not None:
-            text = self._normalizer.normalize_str(text)
+        if self._charsmap is not None:
+            text = self._charsmap.normalize(text)
         return library_ids(self._library, self._spaced(text), add_special_tokens=False)
 
     def _spaced(self, text: str) -> str:
@@ -56,16 +56,10 @@ class Unigram:
         return first + text.replace(" ", SPACE)
 
 
-def _normalizer(vocabulary: Vocabulary, charsmap: bytes) -> "Normalizer | None":
-    from tokenizers.normalizers import Precompiled
-
-    if not charsmap:
-        return None
+def _charsmap(vocabulary: Vocabulary, data: bytes) -> Charsmap | None:
     try:
-        return Precompiled(charsmap)
-    except BaseException as error:
-        if not is_library_fault(error):
-            raise
+        return Charsmap(data) if data else None
+    except ValueError as error:
         raise TokenizerError(f"{vocabulary.path}: metadata {CHARSMAP_KEY}: {error}") from error
 
 
