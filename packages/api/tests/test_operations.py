@@ -6,6 +6,7 @@ import re
 import socket
 import time
 from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import httpx
 import pytest
@@ -14,6 +15,7 @@ from rase_api import create_app
 from rase_api.errors import InvalidSetting
 from rase_api.testing import Answering, ScriptedEngine, served
 from rase_core.scheduler import OnEvent
+from rase_models.engine import Engine
 from rase_models.request import Question
 
 CHAT = {"model": "demo", "messages": [{"role": "user", "content": "Hi"}]}
@@ -163,9 +165,13 @@ def test_a_long_path_is_clipped_in_the_log(fresh: httpx.Client, caplog: pytest.L
 
 
 def test_a_bug_is_logged_and_counted_as_a_request(caplog: pytest.LogCaptureFixture) -> None:
+    bugs = [ZeroDivisionError("secret")]
+
     class Broken(ScriptedEngine):
         def loaded_models(self) -> list:
-            raise ZeroDivisionError("secret")
+            if bugs:
+                raise bugs.pop()
+            return super().loaded_models()
 
     caplog.set_level(logging.INFO, "rase_api")
     app = create_app(Broken(), cors_origins=["https://page.example"])
@@ -265,3 +271,39 @@ def test_a_client_that_goes_is_told_from_one_that_stays(
 def test_a_setting_that_cannot_be_is_named(options: dict) -> None:
     with pytest.raises(InvalidSetting, match=next(iter(options))):
         create_app(ScriptedEngine(), **options)
+
+
+def test_queues_gaps_and_loads_are_counted(fresh: httpx.Client) -> None:
+    fresh.post(URL, json=CHAT)
+    fresh.post("/v1/completions", json={"model": "demo", "prompt": "Hi", "n": 2})
+    counted = samples(fresh)
+    assert counted["rase_queue_seconds_count", "demo"] == 2
+    assert counted["rase_inter_token_seconds_count", "demo"] == 3 * 5
+    assert counted["rase_model_loads_total", "demo"] == 1
+    assert counted["rase_queue_length", "demo"] == 0
+    assert ("rase_kv_tokens_capacity", "demo") not in counted
+
+
+def test_what_a_real_models_scheduler_knows_is_told(smollm2_path: Path, tmp_path: Path) -> None:
+    with Engine(tmp_path, "cpu", threads=2, context_length=256) as engine:
+        engine.import_model(smollm2_path, "demo")
+        with served(create_app(engine)) as url, httpx.Client(base_url=url, timeout=60) as client:
+            assert not any(name.startswith("rase_kv") for name, *_ in samples(client))
+            body = {
+                "model": "demo",
+                "prompt": "One two three four " * 20,
+                "max_tokens": 3,
+                "ignore_eos": True,
+            }
+            for _ in range(2):
+                assert client.post("/v1/completions", json=body).status_code == 200
+            wait_for(lambda: samples(client)["rase_sequences_decoding", "demo"] == 0)
+            counted = samples(client)
+    assert counted["rase_started_total", "demo"] == 2
+    assert counted["rase_prefix_hits_total", "demo"] == 1
+    assert counted["rase_generated_tokens_total", "demo"] == 6
+    assert counted["rase_batch_size_bucket", "1.0", "demo"] >= 6
+    assert counted["rase_batch_size_bucket", "+Inf", "demo"] == counted["rase_batch_size_count", "demo"]
+    assert 0 < counted["rase_kv_tokens_used", "demo"] <= counted["rase_kv_tokens_capacity", "demo"]
+    assert counted["rase_model_loads_total", "demo"] == 1
+    assert counted["rase_inter_token_seconds_count", "demo"] > 0

@@ -37,10 +37,10 @@ def listen(host: str, port: int) -> list[socket.socket]:
         raise AddressUnavailable(host, port, _reason(error), _advice(error)) from error
 
 
-def url_of(listener: socket.socket) -> str:
+def url_of(listener: socket.socket, scheme: str = "http") -> str:
     """Write the URL at which a listening socket is reached."""
     host, port = listener.getsockname()[:2]
-    return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
+    return f"{scheme}://[{host}]:{port}" if ":" in host else f"{scheme}://{host}:{port}"
 
 
 def is_loopback(listener: socket.socket) -> bool:

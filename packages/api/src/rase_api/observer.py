@@ -7,6 +7,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from rase_api import access_log
 from rase_api.metrics import Metrics
 from rase_api.record import Record
+from rase_api.serving import ServingEngine
 
 ID_HEADERS = ("x-request-id", "request-id")
 """Where OpenAI's and Anthropic's clients look for the id."""
@@ -15,8 +16,8 @@ ID_HEADERS = ("x-request-id", "request-id")
 class Observer:
     """Watches requests from their beginning to their end, whatever that is."""
 
-    def __init__(self, *, json_log: bool) -> None:
-        self.metrics = Metrics()
+    def __init__(self, engine: ServingEngine, *, json_log: bool) -> None:
+        self.metrics = Metrics(engine)
         self._json_log = json_log
 
     async def watch(self, handle: ASGIApp, scope: Scope, receive: Receive, send: Send, *, route: str) -> None:

@@ -44,9 +44,12 @@ class Record:
     cached_tokens: int = 0
     completion_tokens: int = 0
     first_text: float | None = None
+    queued: list[float] = field(default_factory=list)
+    gaps: list[float] = field(default_factory=list)
     seconds: float = 0.0
     is_abandoned: bool = False
     failure: BaseException | None = None
+    _seen: dict[int, float] = field(default_factory=dict)
 
     @classmethod
     def begin(cls, scope: Scope, route: str) -> "Record":
@@ -63,12 +66,18 @@ class Record:
         if with_prompt:
             self.prompt_tokens += generation.prompt_tokens
             self.cached_tokens += generation.cached_tokens
+            self.queued.append(generation.queued_seconds)
         self.completion_tokens += len(generation.tokens)
 
-    def see_text(self) -> None:
-        """Note the time of the first text."""
-        if self.first_text is None:
-            self.first_text = perf_counter() - self.started
+    def see_text(self, choice: int) -> None:
+        """Note when a piece of a choice comes: the first of all, or how long after the one before."""
+        now = perf_counter()
+        before = self._seen.get(choice)
+        if before is not None:
+            self.gaps.append(now - before)
+        elif self.first_text is None:
+            self.first_text = now - self.started
+        self._seen[choice] = now
 
     def end(self) -> None:
         """Note how long it took."""

@@ -7,6 +7,7 @@ import signal
 import socket
 import threading
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Unpack
 
 import uvicorn
@@ -17,6 +18,7 @@ from rase_api.listening import is_loopback, listen, url_of
 from rase_api.serving import ServingEngine
 from rase_api.settings import Options, Settings
 from rase_api.state import ServerState
+from rase_api.tls import Tls, tls_of
 
 DEFAULT_HOST = "127.0.0.1"
 DEFAULT_PORT = 8080
@@ -35,18 +37,21 @@ def serve(
     *,
     on_ready: OnReady | None = None,
     grace: int = GRACE_SECONDS,
+    tls_cert: Path | str | None = None,
+    tls_key: Path | str | None = None,
     **options: Unpack[Options],
 ) -> None:
     """Serve an engine until SIGINT or SIGTERM, then return.
 
     `on_ready` is told the server's URL once it accepts connections. After the signal, running requests have
     `grace` seconds to finish before they are ended with an error; a second SIGINT does not wait for them.
-    Port 0 takes a free one. The options are those of `Settings`. Warns when others can reach the server
-    without a key.
+    Port 0 takes a free one. With `tls_cert` and `tls_key`, files in PEM, it is HTTPS. The options are those
+    of `Settings`. Warns when others can reach the server without a key.
 
     Raises AddressUnavailable or InvalidSetting, before anything is started.
     """
     settings = Settings(**options)
+    tls = tls_of(tls_cert, tls_key)
     listeners = listen(host, port)
     with contextlib.ExitStack() as stack:
         for listener in listeners:
@@ -55,7 +60,7 @@ def serve(
             logger.warning("whoever reaches %s may use this server: it asks for no API key", host)
         state = stack.enter_context(contextlib.closing(ServerState(engine, settings)))
         stack.enter_context(_quiet_cancellations())
-        server = Server(app_of(state), on_ready=on_ready, on_late=state.end_answers, grace=grace)
+        server = Server(app_of(state), on_ready=on_ready, on_late=state.end_answers, grace=grace, tls=tls)
         server.run(sockets=listeners)
 
 
@@ -72,6 +77,7 @@ class Server(uvicorn.Server):
         on_ready: OnReady | None = None,
         on_late: Callable[[], None] = lambda: None,
         grace: int = GRACE_SECONDS,
+        tls: Tls | None = None,
     ) -> None:
         config = uvicorn.Config(
             app,
@@ -81,7 +87,10 @@ class Server(uvicorn.Server):
             access_log=False,
             server_header=False,
             timeout_graceful_shutdown=grace + LAST_WORDS_SECONDS,
+            ssl_certfile=None if tls is None else tls.certificate,
+            ssl_keyfile=None if tls is None else tls.key,
         )
+        self._scheme = "http" if tls is None else "https"
         super().__init__(config)
         self._on_ready, self._on_late, self._grace = on_ready, on_late, grace
 
@@ -89,7 +98,7 @@ class Server(uvicorn.Server):
         """Start, and say so."""
         await super().startup(sockets)
         if self._on_ready is not None and self.started and sockets:
-            self._on_ready(url_of(sockets[0]))
+            self._on_ready(url_of(sockets[0], self._scheme))
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         """Let requests finish, and in the end let them say that they could not."""

@@ -5,7 +5,7 @@ from typing import Protocol
 
 from rase_core.manifest import ModelManifest
 from rase_core.sampling import GenerationConfig
-from rase_core.scheduler import OnEvent
+from rase_core.scheduler import OnEvent, Snapshot
 from rase_models.chat.options import ChatOptions
 from rase_models.chat.reply import Reading
 from rase_models.request import Conversation, Question
@@ -62,6 +62,9 @@ class LoadedModel(Protocol):
     def decoder(self) -> Limits:
         """What computes."""
 
+    def snapshot(self) -> Snapshot:
+        """Return what its scheduler is doing and has done."""
+
 
 class Submitted(Protocol):
     """A question that is being answered."""
@@ -94,6 +97,9 @@ class ServingEngine(Protocol):
 
     def loaded_models(self) -> Sequence[LoadedModel]:
         """Return the models in memory, by id."""
+
+    def load_counts(self) -> Mapping[str, int]:
+        """Return how often each model was loaded, by id."""
 
     def render(
         self,

@@ -55,7 +55,7 @@ class ServerState:
         self.settings = settings
         self.keys = ApiKeys(settings.api_keys)
         self.hosts = AllowedHosts(settings.allowed_hosts, has_keys=bool(settings.api_keys))
-        self.observer = Observer(json_log=settings.json_log)
+        self.observer = Observer(engine, json_log=settings.json_log)
         self.pool = BoundedPool("answers", MOST_ANSWERS, MOST_ANSWERS)
         self._works: WeakSet[Work] = WeakSet()
         self._is_ending = False

@@ -14,7 +14,7 @@ from rase_core.generation import TokenEvent, generate_with
 from rase_core.logprobs import Logprobs
 from rase_core.manifest import ModelManifest, WeightsFile
 from rase_core.sampling import GenerationConfig
-from rase_core.scheduler import Ended, Failed, OnEvent, Piece
+from rase_core.scheduler import Ended, Failed, OnEvent, Piece, Snapshot
 from rase_core.testing import ScriptedDecoder, ScriptedDetokenizer
 from rase_models.chat import ChatTemplate
 from rase_models.chat.dialect import chat_dialect
@@ -89,6 +89,10 @@ class ScriptedEngine:
         """Forget that a model is in memory."""
         for loaded in [model_id] if model_id is not None else list(self._loaded):
             self._loaded.pop(loaded, None)
+
+    def load_counts(self) -> Mapping[str, int]:
+        """Return that each model in memory was loaded once."""
+        return dict.fromkeys(self._loaded, 1)
 
     def loaded_models(self) -> "list[ScriptedModel]":
         """Return what `load` was asked for."""
@@ -230,6 +234,10 @@ class ScriptedModel:
     decoder: "_Decoder"
     tokenizer: ByteWords = field(default_factory=ByteWords)
     template: ChatTemplate = field(default_factory=lambda: ChatTemplate("{{ messages }}"))
+
+    def snapshot(self) -> Snapshot:
+        """Return that nothing is under way."""
+        return Snapshot()
 
 
 class _Decoder(ScriptedDecoder):

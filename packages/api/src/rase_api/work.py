@@ -118,8 +118,8 @@ class Work:
 
     def _note(self, event: Event | None) -> None:
         match event:
-            case Text() | Thought() | Called():
-                self._record.see_text()
+            case Text(index) | Thought(index) | Called(index):
+                self._record.see_text(index)
             case Finished(_, generation, is_first=is_first):
                 self._record.count(generation, with_prompt=is_first)
             case Failed(error):

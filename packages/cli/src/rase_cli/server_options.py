@@ -71,7 +71,19 @@ GRACE: Option = click.option(
     metavar="SECONDS",
     help="How long running requests may go on after Ctrl-C or SIGTERM.",
 )
-OPTIONS = (KEYS, KEY_FILE, ORIGINS, HOSTS, TIMEOUT, BODY, LENIENT, LOG, GRACE)
+CERTIFICATE: Option = click.option(
+    "--tls-cert",
+    type=click.Path(path_type=Path),
+    metavar="FILE",
+    help="A certificate in PEM, with those that vouch for it, to serve over HTTPS; needs --tls-key.",
+)
+PRIVATE_KEY: Option = click.option(
+    "--tls-key",
+    type=click.Path(path_type=Path),
+    metavar="FILE",
+    help="The private key of --tls-cert in PEM, without a password.",
+)
+OPTIONS = (KEYS, KEY_FILE, ORIGINS, HOSTS, TIMEOUT, BODY, LENIENT, LOG, CERTIFICATE, PRIVATE_KEY, GRACE)
 
 
 def server_options(command: Body) -> Body:

@@ -26,9 +26,11 @@ from rase_models.architectures import build_program
 from rase_models.backends.base import Threads
 from rase_models.byte_hashes import ByteHashes
 from rase_models.chat import ChatTemplate, choose_template, given_template
+from rase_models.closing import closed_on_error
 from rase_models.decoder import ProgramDecoder
 from rase_models.file_digests import FileDigests
 from rase_models.gguf import GgufFile, OnBytes, open_gguf
+from rase_models.kv_type import KvType
 from rase_models.loading import load_gguf
 from rase_models.memory_plan import MemoryPlan, memory_plan
 from rase_models.registration import ARCHITECTURE_ALIASES
@@ -47,6 +49,7 @@ class SessionLoader:
         progress: hears of loading and compiling.
         kv_memory: the most bytes for a model's keys and values; see `memory_plan`.
         max_memory: the most bytes for all models together.
+        kv_type: in which keys and values are kept, None for the backend's own choice.
         limits: how many requests a model takes on. Unless they or `kv_memory` say more of it, a quarter of
             the memory, and four contexts at most, may keep prefixes for later requests.
         digests: what is known of the hashes of files that could not be loaded.
@@ -58,6 +61,7 @@ class SessionLoader:
     progress: Progress | None = None
     kv_memory: int | None = None
     max_memory: int | None = None
+    kv_type: KvType | str | None = None
     limits: SchedulerLimits = field(default_factory=SchedulerLimits)
     digests: FileDigests = field(default_factory=FileDigests)
     loads: Counter[str] = field(default_factory=Counter)
@@ -83,7 +87,8 @@ class SessionLoader:
         with self._explaining(manifest):
             decoder = _verified(manifest, file, partial(self._decoder, file, device, plan))
         self.loads[manifest.id] += 1
-        return Session(manifest, device, decoder, tokenizer, template, self._limits(decoder), plan)
+        with closed_on_error(decoder):
+            return Session(manifest, device, decoder, tokenizer, template, self._limits(decoder), plan)
 
     def plan(self, manifest: ModelManifest, device: str) -> MemoryPlan:
         """Return how much memory a model would take, reading no more than its header.
@@ -103,8 +108,16 @@ class SessionLoader:
         """Plan for the registered context length, else the model's own, or less if limited."""
         own = registered or build_program(file).context_length
         limit = own if self.context_length is None else min(own, self.context_length)
-        limits = {"kv_memory": self.kv_memory, "max_memory": self.max_memory}
-        return memory_plan(file, device, self.threads, limit, self.limits, **limits)
+        return memory_plan(
+            file,
+            device,
+            self.threads,
+            limit,
+            self.limits,
+            kv_memory=self.kv_memory,
+            max_memory=self.max_memory,
+            kv_type=self.kv_type,
+        )
 
     def _decoder(
         self, file: GgufFile, device: str, plan: MemoryPlan, on_bytes: OnBytes | None = None
@@ -115,6 +128,7 @@ class SessionLoader:
             self.threads,
             context_length=plan.context_length,
             kv_budget=plan.kv_budget,
+            kv_type=self.kv_type,
             on_bytes=on_bytes,
             progress=self.progress,
         )
@@ -128,8 +142,16 @@ class SessionLoader:
         with self._explaining(manifest):
             file = open_gguf(manifest.weights_path)
             _check_parts(manifest, file)
-            load = partial(load_gguf, file, device, self.threads, context_length=context_length)
-            return _verified(manifest, file, lambda see: load(on_bytes=see, progress=self.progress))
+            load = partial(
+                load_gguf,
+                file,
+                device,
+                self.threads,
+                context_length=context_length,
+                kv_type=self.kv_type,
+                progress=self.progress,
+            )
+            return _verified(manifest, file, lambda see: load(on_bytes=see))
 
     @contextmanager
     def _explaining(self, manifest: ModelManifest) -> Iterator[None]:
@@ -163,15 +185,13 @@ def registered_tokenizer(manifest: ModelManifest) -> Tokenizer:
 def _verified(
     manifest: ModelManifest, file: GgufFile, load: Callable[[OnBytes], ProgramDecoder]
 ) -> ProgramDecoder:
-    """Load the weights, which are shown to the hashes, and close the decoder if they are other ones."""
-    with ByteHashes(len(file.parts)) as hashes:
+    """Load the weights, which are shown to the hashes; raises IntegrityMismatch when they are other ones."""
+    hashes = ByteHashes(len(file.parts))
+    with hashes:
         decoder = load(hashes.see)
-    try:
+    with closed_on_error(decoder):
         _check_digests(manifest, hashes.digests())
-    except IntegrityMismatch:
-        decoder.close()
-        raise
-    return decoder
+        return decoder
 
 
 def _check_kind(manifest: ModelManifest) -> None:
