@@ -9,6 +9,7 @@ from rase_core.scheduler import SchedulerLimits
 
 from rase_models.backends.base import Threads
 from rase_models.device_check import choose_device
+from rase_models.kv_type import KvType
 from rase_models.memory_plan import MemoryPlan
 from rase_models.model_store import ModelStore
 from rase_models.session import Session
@@ -29,6 +30,7 @@ class ModelHost(ModelStore):
         kv_memory: int | None = None,
         keep_alive: float | None = None,
         max_memory: int | None = None,
+        kv_type: KvType | str | None = None,
         limits: SchedulerLimits | None = None,
         progress: Progress | None = None,
         cache: SessionCache | None = None,
@@ -41,6 +43,7 @@ class ModelHost(ModelStore):
             progress=progress,
             kv_memory=kv_memory,
             max_memory=max_memory,
+            kv_type=kv_type,
             limits=limits or SchedulerLimits(),
         )
         self._cache = cache if cache is not None else SessionCache(self._loader, keep_alive)
