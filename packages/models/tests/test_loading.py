@@ -1,7 +1,7 @@
 """Loading a model: one pass over the file, named errors, the facts of the file."""
 
 import hashlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import numpy as np
@@ -126,6 +126,66 @@ def test_weights_that_do_not_fit_into_memory_are_a_named_error() -> None:
 def test_a_library_that_breaks_while_loading_is_a_named_error() -> None:
     with pytest.raises(BackendUnavailable, match="the reference backend is unavailable: a library cannot"):
         load_on(FailingBackend(ImportError("Numba needs NumPy 2.5 or less")), open_gguf(MODEL))
+
+
+FAULTS = [
+    TimeoutError(),
+    OSError("no number"),
+    ImportError("mine"),
+    ModuleNotFoundError("mine"),
+    MemoryError(),
+]
+
+
+@pytest.mark.parametrize("fault", FAULTS, ids=lambda fault: type(fault).__name__)
+@pytest.mark.parametrize(
+    "load",
+    [
+        lambda hear: load_decoder(MODEL, "reference", progress=hear),
+        lambda hear: load_decoder(MODEL, "reference", on_bytes=hear),
+    ],
+    ids=["progress", "bytes"],
+)
+def test_what_a_callback_raises_is_not_taken_for_a_fault_of_the_backend(
+    fault: Exception, load: Callable[[Callable[..., None]], object]
+) -> None:
+    def fail(*_: object) -> None:
+        raise fault
+
+    with pytest.raises(type(fault)) as caught:
+        load(fail)
+    assert caught.value is fault
+
+
+class NotedRunner(ReferenceRunner):
+    """Notes that it was closed."""
+
+    closed = 0
+
+    def close(self) -> None:
+        super().close()
+        NotedRunner.closed += 1
+
+
+class NotedBackend(ReferenceBackend):
+    """Makes such runners."""
+
+    def load(self, program: Program, weights: Iterator[Weight], *_: object) -> ReferenceRunner:
+        list(weights)
+        return NotedRunner(program, {})
+
+
+class PickyBudget(KvBudget):
+    """Finds fault when all is loaded."""
+
+    def sequences(self, state_nbytes: int) -> int | None:
+        raise InvalidParameter("kv_memory", self.nbytes, "more")
+
+
+def test_a_runner_that_cannot_be_used_is_closed() -> None:
+    with pytest.raises(InvalidParameter, match="expected more"):
+        load_on(NotedBackend(), open_gguf(MODEL), kv_budget=PickyBudget(1 << 30))
+    assert NotedRunner.closed == 1
 
 
 def test_a_budget_that_is_too_small_is_found_before_the_weights_are_read() -> None:

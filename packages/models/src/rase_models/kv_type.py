@@ -1,5 +1,6 @@
 """The types in which keys and values can be kept."""
 
+from collections.abc import Sequence
 from enum import StrEnum
 
 from rase_core.errors import InvalidParameter
@@ -12,9 +13,11 @@ class KvType(StrEnum):
     F16 = "f16"
     Q8_0 = "q8_0"
 
-    @classmethod
-    def named(cls, name: str) -> "KvType":
-        """Return the type of a name; InvalidParameter for others."""
-        if name not in list(cls):
-            raise InvalidParameter("kv_type", name, f"one of {', '.join(cls)}")
-        return cls(name)
+
+def choose_kv_type(wanted: KvType | str | None, usable: Sequence[KvType]) -> KvType:
+    """Return the type that is wanted, else the first usable one; InvalidParameter for others."""
+    if wanted is None:
+        return usable[0]
+    if wanted not in usable:
+        raise InvalidParameter("kv_type", str(wanted), f"one of {', '.join(usable)} on this device")
+    return KvType(wanted)

@@ -1,6 +1,7 @@
 """From a GGUF file to a decoder, reading the weights once."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Container, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from rase_core.errors import BackendFailure, InvalidParameter
@@ -9,11 +10,13 @@ from rase_core.progress import Progress, ProgressEvent, ProgressPhase
 from rase_models.architectures import build_program
 from rase_models.backends import library_faults, load_backend
 from rase_models.backends.base import Backend, Threads
+from rase_models.caller_faults import CallerFaults
+from rase_models.closing import closed_on_error
 from rase_models.decoder import ProgramDecoder
 from rase_models.gguf import GgufFile, OnBytes, open_gguf
 from rase_models.kv_budget import KvBudget
 from rase_models.kv_cache import capacity_for
-from rase_models.kv_type import KvType
+from rase_models.kv_type import KvType, choose_kv_type
 from rase_models.tokenizers.end_of_generation import end_of_generation_tokens
 
 
@@ -95,33 +98,34 @@ def load_on(
     program = build_program(file, context_length)
     _check_context_length(context_length, program.context_length)
     eos_tokens = end_of_generation_tokens(file)
-    chosen = _kv_type(backend, kv_type)
-    weights = file.weights(_watched(file, on_bytes, progress))
+    chosen = choose_kv_type(kv_type, backend.kv_types)
+    with CallerFaults() as faults, _named_faults(backend, file, faults):
+        block_nbytes = backend.block_nbytes(program, chosen)
+        if kv_budget is not None:
+            kv_budget.check(block_nbytes)
+        hear = faults.noting(progress)
+        weights = file.weights(_watched(file, faults.noting(on_bytes), hear))
+        runner = backend.load(program, weights, threads, hear, chosen)
+    with closed_on_error(runner):
+        if kv_budget is None:
+            return ProgramDecoder(program, runner, eos_tokens, context_length)
+        length = context_length or program.context_length
+        capacity = kv_budget.tokens(block_nbytes, capacity_for(program.kv_groups, length, runner.max_rows))
+        states = kv_budget.sequences(4 * sum(program.state_sizes))
+        return ProgramDecoder(program, runner, eos_tokens, context_length, capacity, states)
+
+
+@contextmanager
+def _named_faults(backend: Backend, file: GgufFile, others: Container[BaseException]) -> Iterator[None]:
+    """Name the faults of libraries, and want of memory; the errors in `others` are the caller's own."""
     try:
-        with library_faults(backend.name):
-            block_nbytes = backend.block_nbytes(program, chosen)
-            if kv_budget is not None:
-                kv_budget.check(block_nbytes)
-            runner = backend.load(program, weights, threads, progress, chosen)
+        with library_faults(backend.name, others=others):
+            yield
     except MemoryError as error:
+        if error in others:
+            raise
         what = f"{file.path}: not enough memory for the weights"
         raise BackendFailure(what, "use a smaller model") from error
-    if kv_budget is None:
-        return ProgramDecoder(program, runner, eos_tokens, context_length)
-    length = context_length or program.context_length
-    capacity = kv_budget.tokens(block_nbytes, capacity_for(program.kv_groups, length, runner.max_rows))
-    states = kv_budget.sequences(4 * sum(program.state_sizes))
-    return ProgramDecoder(program, runner, eos_tokens, context_length, capacity, states)
-
-
-def _kv_type(backend: Backend, wanted: KvType | str | None) -> KvType:
-    if wanted is None:
-        return backend.kv_types[0]
-    kv_type = KvType.named(wanted)
-    if kv_type not in backend.kv_types:
-        known = ", ".join(backend.kv_types)
-        raise InvalidParameter("kv_type", str(kv_type), f"one of {known} on the backend {backend.name}")
-    return kv_type
 
 
 def _check_context_length(wanted: int | None, limit: int) -> None:

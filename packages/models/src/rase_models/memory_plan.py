@@ -10,6 +10,7 @@ from rase_models.backends.base import BLOCK_TOKENS, Threads
 from rase_models.gguf import GgufFile
 from rase_models.kv_budget import KvBudget, kv_budget
 from rase_models.kv_cache import capacity_for
+from rase_models.kv_type import KvType, choose_kv_type
 
 _WORD_NBYTES = 350
 """Memory for a token or a merge of a vocabulary, in the header, the tokenizer and the template: measured."""
@@ -74,18 +75,19 @@ def memory_plan(
     *,
     kv_memory: int | None = None,
     max_memory: int | None = None,
+    kv_type: KvType | str | None = None,
 ) -> MemoryPlan:
     """Plan the memory of a model for sequences of at most `context_length` tokens.
 
     Without `kv_memory`, keys and values get a quarter of `max_memory`, less where the rest of the model
     leaves less, and always one context; without both see `kv_budget`. Raises what `build_program` raises,
     BackendUnavailable, BackendFailure for weights that the device cannot use, and InvalidParameter for a
-    `kv_memory` that is too small.
+    `kv_memory` that is too small and a `kv_type` that the device does not have.
     """
     backend, program = load_backend(device), build_program(file)
     with library_faults(device):
         needs = backend.memory_needs(program, file.tensors, threads, context_length)
-        block_nbytes = backend.block_nbytes(program)
+        block_nbytes = backend.block_nbytes(program, choose_kv_type(kv_type, backend.kv_types))
     vocabulary = _WORD_NBYTES * sum(len(file.strings(key, default=())) for key in _VOCABULARY)
     workspace = needs.workspace + 4 * program.vocab_size * limits.running
     state_nbytes = 4 * sum(program.state_sizes)

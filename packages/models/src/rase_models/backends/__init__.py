@@ -1,6 +1,6 @@
 """The backends, by the name of their device; each is imported when it is used."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Container, Iterator, Mapping
 from contextlib import contextmanager
 from importlib import import_module
 from types import MappingProxyType
@@ -43,23 +43,30 @@ def load_backend(name: str, places: BackendPlaces = BACKENDS) -> Backend:
 
 
 @contextmanager
-def library_faults(name: str, extras: tuple[str, ...] | None = None) -> Iterator[None]:
+def library_faults(
+    name: str, extras: tuple[str, ...] | None = None, *, others: Container[BaseException] = ()
+) -> Iterator[None]:
     """Raise BackendUnavailable for a library of a backend that is missing or broken.
 
     Backends import their libraries when they are first needed, so whatever calls one may meet such a fault.
+    The errors in `others` are not the library's, whatever they look like.
     """
     if extras is None:
         extras = BACKENDS[name].extras if name in BACKENDS else ()
     try:
         yield
-    except ModuleNotFoundError as error:
-        reason, advice = f"the module {error.name!r} is not installed", _install(extras)
-        raise BackendUnavailable(name, reason, advice) from error
     except (ImportError, OSError) as error:
-        if isinstance(error, OSError) and error.errno is not None:
-            raise  # the dynamic loader gives no number; this is a file's fault, or a caller's
-        advice = "install it again" + (f": {_install(extras)} --force-reinstall" if extras else "")
-        raise BackendUnavailable(name, f"a library cannot be loaded: {error}", advice) from error
+        # The dynamic loader gives no number: with one it is a file's fault.
+        if error in others or (isinstance(error, OSError) and error.errno is not None):
+            raise
+        raise _unavailable(name, error, _install(extras)) from error
+
+
+def _unavailable(name: str, error: ImportError | OSError, install: str | None) -> BackendUnavailable:
+    if isinstance(error, ModuleNotFoundError):
+        return BackendUnavailable(name, f"the module {error.name!r} is not installed", install)
+    advice = "install it again" + (f": {install} --force-reinstall" if install else "")
+    return BackendUnavailable(name, f"a library cannot be loaded: {error}", advice)
 
 
 def _install(extras: tuple[str, ...]) -> str | None:
