@@ -42,7 +42,7 @@ class Charsmap:
         return b"".join(parts).decode("utf-8", "replace")
 
     def _longest(self, data: bytes, start: int) -> tuple[int, bytes]:
-        """Return the length in bytes of the longest text known at a place (0 for none) and what becomes of it."""
+        """Return the length in bytes of the longest text that fits (0 for none) and what becomes of it."""
         found, children = (0, b""), _offset(self._units[0])
         for at in range(start, len(data)):
             node = self._child(children, data[at])
