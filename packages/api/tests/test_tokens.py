@@ -1,8 +1,14 @@
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+
 import httpx
 import pytest
 from rase_api import create_app
 from rase_api.schemas.tokens import MOST_TOKENS, TokenizeRequest
-from rase_api.testing import ScriptedEngine, served
+from rase_api.testing import ByteWords, ScriptedEngine, ScriptedModel, served
+from rase_models.tokenizers.tokenizer import LONG
 
 MESSAGES = [{"role": "developer", "content": "Be brief."}, {"role": "user", "content": "Hi"}]
 RENDERED = "system: Be brief.\nuser: Hi"
@@ -23,8 +29,9 @@ def test_tokens_come_with_their_text_when_asked_for(client: httpx.Client) -> Non
 
 @pytest.mark.parametrize("name", ["content", "prompt"])
 def test_more_tokens_than_one_answer_tells_are_refused(client: httpx.Client, name: str) -> None:
-    assert client.post("/tokenize", json={"model": "demo", name: "a" * MOST_TOKENS}).is_success
-    response = client.post("/tokenize", json={"model": "demo", name: "a" * (MOST_TOKENS + 1)})
+    whole = "é" * (MOST_TOKENS // 2)
+    assert client.post("/tokenize", json={"model": "demo", name: whole}).is_success
+    response = client.post("/tokenize", json={"model": "demo", name: whole + "a"})
     assert response.status_code == 400
     assert response.json()["error"]["param"] == name
     assert f"its {MOST_TOKENS + 1} tokens are more" in response.json()["error"]["message"]
@@ -119,3 +126,78 @@ def test_more_tokens_than_one_answer_reads_are_refused(client: httpx.Client) -> 
     response = client.post("/detokenize", json={"model": "demo", "tokens": [65] * (MOST_TOKENS + 1)})
     assert response.status_code == 400
     assert response.json()["error"]["param"] == "tokens"
+
+
+class Reader(ByteWords):
+    """A tokenizer that reads long texts when `go_on` is set; `texts` are those that it has read."""
+
+    def __init__(self) -> None:
+        self.go_on, self.texts = threading.Event(), list[str]()
+
+    def encode(self, text: str, add_special_tokens: bool = True, parse_special: bool = True) -> list[int]:
+        if len(text) > LONG:
+            assert self.go_on.wait(60)
+        self.texts.append(text)
+        return super().encode(text)
+
+
+class ReadingEngine(ScriptedEngine):
+    """An engine of models with that tokenizer."""
+
+    def __init__(self) -> None:
+        super().__init__(context_length=100)
+        self.reader = Reader()
+
+    def load(self, model_id: str) -> ScriptedModel:
+        return replace(super().load(model_id), tokenizer=self.reader)
+
+
+COUNTING = {
+    "/tokenize": "messages",
+    "/v1/chat/completions/input_tokens": "messages",
+    "/v1/responses/input_tokens": "input",
+    "/v1/messages/count_tokens": "messages",
+}
+"""Route -> what it calls the conversation."""
+
+
+def conversation(name: str, text: str) -> dict[str, object]:
+    return {"model": "demo", name: [{"role": "user", "content": text}]}
+
+
+@pytest.mark.parametrize("path", COUNTING)
+def test_a_text_beyond_any_use_is_refused_without_reading_it(path: str) -> None:
+    engine, name = ReadingEngine(), COUNTING[path]
+    with served(create_app(engine)) as url:
+        response = httpx.post(url + path, json=conversation(name, "a" * MOST_TOKENS))
+    assert response.status_code == 400
+    assert f"'{name}': its tokens, at least {MOST_TOKENS + 6}, are more" in response.text
+    assert engine.reader.texts == []
+
+
+def requests_under_way(user: httpx.Client) -> float:
+    [line] = [
+        line for line in user.get("/metrics").text.splitlines() if line.startswith("rase_requests_running ")
+    ]
+    return float(line.split()[1])
+
+
+def test_long_texts_that_are_counted_keep_nobody_else_waiting() -> None:
+    engine, path = ReadingEngine(), "/tokenize"
+    with (
+        served(create_app(engine)) as url,
+        ThreadPoolExecutor(40) as others,
+        httpx.Client(base_url=url) as user,
+    ):
+        body = {"model": "demo", "content": "a" * (LONG + 1)}
+        long = [others.submit(httpx.post, url + path, json=body, timeout=60) for _ in range(40)]
+        while requests_under_way(user) < 40:
+            time.sleep(0.01)
+        try:
+            assert user.post(path, json=body | {"content": "Hi"}).is_success
+            assert user.post("/v1/chat/completions", json=conversation("messages", "Hi")).is_success
+            assert not any(answer.done() for answer in long)
+        finally:
+            engine.reader.go_on.set()
+        assert [answer.result().status_code for answer in long] == [200] * 40
+    assert sum(len(text) > LONG for text in engine.reader.texts) == 40

@@ -15,7 +15,7 @@ from rase_models.request import Terms
 from rase_api.asking import Ask
 from rase_api.errors import InvalidValue
 from rase_api.schemas.prompts import Prompt
-from rase_api.serving import Messages, ServingEngine
+from rase_api.serving import LoadedModel, Messages, ServingEngine
 from rase_api.words import without
 
 
@@ -46,7 +46,7 @@ class Conversation:
     def asks(self, engine: ServingEngine, model_id: str, config: GenerationConfig) -> Iterator[Ask]:
         """Yield the one question."""
         config = without(engine, model_id, config, self.words)
-        tokens = self.count(engine, model_id, must_fit=True) if self.is_counted else None
+        tokens = self._count(engine, model_id) if self.is_counted else None
         terms = Terms(config=config, n=self.n, response_format=self.response_format, logprobs=self.logprobs)
         question = request.Conversation(
             self.messages, terms, self.is_continued, self.options, is_read=self.is_read
@@ -54,15 +54,21 @@ class Conversation:
         reading = engine.reading(model_id, question) if self.is_read else None
         yield Ask(0, self.n, partial(engine.submit, model_id, question), tokens, reading)
 
-    def count(self, engine: ServingEngine, model_id: str, *, must_fit: bool = False) -> int:
-        """Return the number of tokens of the prompt; see ServingEngine.encode_chat."""
+    def prompt(self, engine: ServingEngine, model_id: str) -> tuple[LoadedModel, str]:
+        """Return the model and the text of the prompt for it."""
+        text = engine.render(
+            model_id, self.messages, continue_final_message=self.is_continued, options=self.options
+        )
+        return engine.load(model_id), text
+
+    def _count(self, engine: ServingEngine, model_id: str) -> int:
         return len(
             engine.encode_chat(
                 model_id,
                 self.messages,
                 continue_final_message=self.is_continued,
                 options=self.options,
-                must_fit=must_fit,
+                must_fit=True,
             )
         )
 

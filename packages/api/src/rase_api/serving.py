@@ -23,6 +23,12 @@ class Words(Protocol):
     def encode(self, text: str, add_special_tokens: bool = True, parse_special: bool = True) -> list[int]:
         """Return the tokens of a text."""
 
+    def encode_prompt(self, text: str) -> list[int]:
+        """Return the tokens of a rendered conversation."""
+
+    def least_tokens(self, text: str) -> int:
+        """Return a number of tokens that a text has at least, soon."""
+
     def decode(self, ids: Iterable[int], skip_special_tokens: bool = True) -> str:
         """Return the text of tokens."""
 

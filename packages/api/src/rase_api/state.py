@@ -12,6 +12,7 @@ from weakref import WeakSet
 from rase_core.errors import InvalidModelId, ModelNotFound, ShuttingDown
 from rase_core.manifest import ModelManifest
 from rase_core.sampling import GenerationConfig
+from rase_models.tokenizers.tokenizer import LONG
 
 from rase_api.dialects import Json
 from rase_api.errors import MissingParameter
@@ -30,6 +31,7 @@ logger = logging.getLogger(__name__)
 MOST_ANSWERS = 256  # more than a model runs and lets wait, so that it is the model that refuses the rest
 MOST_QUESTIONS = 256
 MOST_LOOKUPS = 4096
+MOST_LONG_TEXTS = 64
 LATEST = ":latest"  # what Ollama's clients add to a name that has no tag
 
 P = ParamSpec("P")
@@ -47,7 +49,8 @@ class ServedModel:
 
 class ServerState:
     """One server. Answers are asked for in `pool`; other questions, which may load a model, and what is only
-    looked up have threads of their own, so that none of these keeps another waiting.
+    looked up have threads of their own, so that none of these keeps another waiting. Long texts that are only
+    to be counted wait for each other, and an answer to a long prompt for one of them at most.
     """
 
     def __init__(self, engine: ServingEngine, settings: Settings) -> None:
@@ -61,6 +64,7 @@ class ServerState:
         self._is_ending = False
         self._questions = BoundedPool("questions", 32, MOST_QUESTIONS)
         self._lookups = BoundedPool("lookups", 4, MOST_LOOKUPS)
+        self._long_texts = BoundedPool("long-texts", 1, MOST_LONG_TEXTS)
 
     def add_work(self, work: "Work") -> None:
         """Let `end_answers` know of an answer."""
@@ -79,7 +83,7 @@ class ServerState:
 
     def close(self) -> None:
         """Let go of the threads; what waits for one is dropped."""
-        for pool in (self.pool, self._questions, self._lookups):
+        for pool in (self.pool, self._questions, self._lookups, self._long_texts):
             pool.shutdown(wait=False, cancel_futures=True)
 
     async def served(self, model_id: str | None) -> ServedModel:
@@ -94,6 +98,11 @@ class ServerState:
         """Ask what may load a model, in a thread; raises what `find` and the question do, and QueueFull."""
         manifest = await self.looked_up(self.find, model_id)
         return await asyncio.wrap_future(self._questions.submit(question, self.engine, manifest.id))
+
+    async def tokenising(self, text: str, question: Callable[[], T]) -> T:
+        """Ask what tokenises a text, in a thread. Raises QueueFull."""
+        pool = self._questions if len(text) <= LONG else self._long_texts
+        return await asyncio.wrap_future(pool.submit(question))
 
     async def with_model(self, body: Json) -> Json:
         """Put the only model there is into a body that names none; raises MissingParameter."""

@@ -220,6 +220,14 @@ class ByteWords:
         """Return the bytes of a text; there are no special tokens."""
         return list(text.encode())
 
+    def encode_prompt(self, text: str) -> list[int]:
+        """Return the bytes of a text."""
+        return self.encode(text)
+
+    def least_tokens(self, text: str) -> int:
+        """Return the number of characters."""
+        return len(text)
+
     def decode(self, ids: Iterable[int], skip_special_tokens: bool = True) -> str:
         """Return the text of bytes; the last token ends an answer."""
         end = "" if skip_special_tokens else "<end>"

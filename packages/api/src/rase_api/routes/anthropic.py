@@ -4,6 +4,7 @@ from fastapi import APIRouter, Request
 from starlette.responses import Response
 
 from rase_api.answers import answer
+from rase_api.counting import count_prompt
 from rase_api.dialects import ANTHROPIC, Json
 from rase_api.replies.anthropic import AnthropicWriter
 from rase_api.routing import routes_of
@@ -30,6 +31,6 @@ def anthropic_routes(state: ServerState) -> APIRouter:
     @routes.post("/v1/messages/count_tokens", response_model=None)
     async def count_tokens(request: Request) -> Json:
         body = await CountRequest.read(request, state.settings)
-        return {"input_tokens": await state.asked(body.conversation().count, body.model)}
+        return {"input_tokens": await count_prompt(state, body.model, body.conversation(), "messages")}
 
     return routes

@@ -4,6 +4,7 @@ from fastapi import APIRouter, Request
 from starlette.responses import Response
 
 from rase_api.answers import answer
+from rase_api.counting import count_prompt
 from rase_api.dialects import Json
 from rase_api.plans import Conversation
 from rase_api.replies.openai import ChatShape, OpenAIWriter
@@ -31,7 +32,7 @@ def chat_routes(state: ServerState) -> APIRouter:
     @routes.post("/v1/chat/completions/input_tokens", response_model=None)
     async def input_tokens(request: Request) -> Json:
         body = await ChatRequest.read(request, state.settings)
-        return {"input_tokens": await state.asked(_conversation(body).count, body.model)}
+        return {"input_tokens": await count_prompt(state, body.model, _conversation(body), "messages")}
 
     return routes
 

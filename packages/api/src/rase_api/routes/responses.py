@@ -4,6 +4,7 @@ from fastapi import APIRouter, Request
 from starlette.responses import Response
 
 from rase_api.answers import answer
+from rase_api.counting import count_prompt
 from rase_api.dialects import Json
 from rase_api.replies.responses import ResponsesWriter
 from rase_api.routing import routes_of
@@ -30,7 +31,7 @@ def responses_routes(state: ServerState) -> APIRouter:
     @routes.post("/v1/responses/input_tokens", response_model=None)
     async def input_tokens(request: Request) -> Json:
         body = await ResponsesRequest.read(request, state.settings)
-        count = await state.asked(body.conversation_of().count, body.model)
+        count = await count_prompt(state, body.model, body.conversation_of(), body.prompt_name)
         return {"object": "response.input_tokens", "input_tokens": count}
 
     return routes

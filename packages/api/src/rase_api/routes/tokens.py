@@ -1,16 +1,19 @@
 """POST /tokenize, /detokenize and /apply-template: what a model is given to read."""
 
 from collections.abc import Sequence
+from functools import partial
 
 from fastapi import APIRouter, Request
 from starlette.responses import JSONResponse, Response
 
 from rase_api.body import read_object
+from rase_api.counting import refuse_endless
 from rase_api.dialects import Json
 from rase_api.errors import InvalidValue
+from rase_api.plans import Conversation
 from rase_api.routing import routes_of
 from rase_api.schemas.tokens import MOST_TOKENS, DetokenizeRequest, TemplateRequest, TokenizeRequest
-from rase_api.serving import ServingEngine, Words
+from rase_api.serving import LoadedModel, ServingEngine, Words
 from rase_api.state import ServerState
 
 
@@ -21,7 +24,8 @@ def tokens_routes(state: ServerState) -> APIRouter:
     @routes.post("/tokenize", response_model=None)
     async def tokenize(request: Request) -> Response:
         body = await TokenizeRequest.read(request, state.settings)
-        return await state.asked(lambda engine, model_id: _tokenized(engine, model_id, body), body.model)
+        model, text = await state.asked(partial(_to_tokenize, body), body.model)
+        return await state.tokenising(text, partial(_tokenized, body, model, text))
 
     @routes.post("/detokenize", response_model=None)
     async def detokenize(request: Request) -> Response:
@@ -37,10 +41,16 @@ def tokens_routes(state: ServerState) -> APIRouter:
     return routes
 
 
-def _tokenized(engine: ServingEngine, model_id: str, body: TokenizeRequest) -> Response:
+def _to_tokenize(body: TokenizeRequest, engine: ServingEngine, model_id: str) -> tuple[LoadedModel, str]:
+    if body.messages is None:
+        return engine.load(model_id), body.text
+    return Conversation([message.as_turn() for message in body.messages]).prompt(engine, model_id)
+
+
+def _tokenized(body: TokenizeRequest, model: LoadedModel, text: str) -> Response:
     """Write the answer here, in a thread: a long one would keep the server's loop."""
-    model = engine.load(model_id)
-    tokens = _tokens(engine, model_id, body)
+    refuse_endless(text, model, MOST_TOKENS, body.given)
+    tokens = _tokens(body, model.tokenizer, text)
     _refuse_many(tokens, body)
     pieces = {token: model.tokenizer.decode([token], False) for token in set(tokens)}
     answer: Json = {"tokens": tokens, "count": len(tokens), "max_model_len": model.decoder.context_length}
@@ -60,12 +70,10 @@ def _refuse_many(tokens: Sequence[int], body: TokenizeRequest) -> None:
         )
 
 
-def _tokens(engine: ServingEngine, model_id: str, body: TokenizeRequest) -> list[int]:
+def _tokens(body: TokenizeRequest, words: Words, text: str) -> list[int]:
     if body.messages is not None:
-        return engine.encode_chat(model_id, [message.as_turn() for message in body.messages])
-    return engine.load(model_id).tokenizer.encode(
-        body.text, body.adds_special_tokens, body.parses_special_tokens
-    )
+        return words.encode_prompt(text)
+    return words.encode(text, body.adds_special_tokens, body.parses_special_tokens)
 
 
 def _text(engine: ServingEngine, model_id: str, tokens: Sequence[int]) -> Response:
