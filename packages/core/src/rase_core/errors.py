@@ -123,7 +123,9 @@ class ModelFileNotFound(ModelFileError):
     """A model's file does not exist or is not a regular, readable file."""
 
     def __init__(self, path: Path, reason: str = "no such file") -> None:
-        super().__init__(f"{path}: {reason}", "check the path; a model's files are used in place and must stay there")
+        super().__init__(
+            f"{path}: {reason}", "check the path; a model's files are used in place and must stay there"
+        )
         self.path, self.reason = path, reason
 
 
