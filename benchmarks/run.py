@@ -8,7 +8,6 @@ interpreter with llama-cpp-python, built for this machine (CMAKE_ARGS=-DGGML_NAT
 """
 
 import argparse
-import platform
 import subprocess
 import sys
 from datetime import date
@@ -16,7 +15,8 @@ from pathlib import Path
 
 import plot
 from engines import Engines
-from rows import COLUMNS, Row
+from report import machine_line, table
+from rows import Row
 from sections import SECTIONS
 
 
@@ -35,24 +35,6 @@ def parse() -> argparse.Namespace:
     )
     parser.add_argument("--out", type=Path, default=Path("report.md"))
     return parser.parse_args()
-
-
-def machine_line(threads: int) -> str:
-    """Say what was measured on."""
-    from rase_models.backends.cpu.instruction_set import instruction_set
-
-    model = platform.processor() or platform.machine()
-    cpuinfo = Path("/proc/cpuinfo")
-    if cpuinfo.exists():
-        names = [line for line in cpuinfo.read_text(encoding="utf-8").splitlines() if "model name" in line]
-        model = names[0].partition(":")[2].strip() if names else model
-    return f"{model}, {threads} threads, {instruction_set().name}, Python {platform.python_version()}"
-
-
-def table(rows: list[Row]) -> list[str]:
-    """Return a Markdown table."""
-    lines = [COLUMNS, tuple("---" for _ in COLUMNS), *(row.cells() for row in rows)]
-    return [f"| {' | '.join(cells)} |" for cells in lines]
 
 
 def llama_version(python: str | None) -> str:
