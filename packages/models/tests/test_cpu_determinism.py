@@ -16,6 +16,7 @@ from rase_models.backends.cpu.run_memory import MAX_ROWS
 from rase_models.backends.cpu.runner import CpuRunner
 from rase_models.gguf import TensorInfo, Weight
 from rase_models.gguf.types import GgmlType
+from rase_models.kv_type import KvType
 from rase_models.program import (
     Activation,
     Add,
@@ -169,10 +170,10 @@ RUNNERS: list[CpuRunner] = []
 
 
 @cache
-def runner(kind: str, threads: int, fused: bool) -> CpuRunner:
+def runner(kind: str, threads: int, fused: bool, kv_type: KvType = KvType.F16) -> CpuRunner:
     """Return a runner that is kept for all tests."""
     program, weights = {"every type": every_type, "experts": experts}[kind]()
-    made = CpuRunner(program, iter(weights), threads, fused=fused)
+    made = CpuRunner(program, iter(weights), threads, fused=fused, kv_type=kv_type)
     for group in range(len(program.kv_groups)):
         made.reserve(group, max(LONG_BLOCKS) + 1)
     RUNNERS.append(made)
@@ -180,9 +181,9 @@ def runner(kind: str, threads: int, fused: bool) -> CpuRunner:
 
 
 @cache
-def expected(kind: str) -> Floats:
+def expected(kind: str, kv_type: KvType = KvType.F16) -> Floats:
     """Return the logits of the prompt computed in one run by one thread."""
-    logits = runner(kind, 1, True).run(rows_of([Part(0, PROMPT, BLOCKS)]))
+    logits = runner(kind, 1, True, kv_type).run(rows_of([Part(0, PROMPT, BLOCKS)]))
     assert np.isfinite(logits).all()
     assert len(np.unique(logits.argmax(1))) > 5
     return logits
@@ -228,6 +229,20 @@ def test_bits_depend_on_the_sequence_alone(
 ) -> None:
     got = computed_in_parts(runner(kind, threads, fused), cuts, neighbours)
     np.testing.assert_array_equal(got, expected(kind))
+
+
+@settings(max_examples=8)
+@given(
+    st.sampled_from([KvType.F32, KvType.Q8_0]),
+    st.integers(1, 2),
+    CUTS,
+    st.lists(st.integers(0, 9), max_size=7),
+)
+def test_so_do_they_with_other_types_of_keys_and_values(
+    kv_type: KvType, threads: int, cuts: list[int], neighbours: list[int]
+) -> None:
+    got = computed_in_parts(runner("every type", threads, True, kv_type), cuts, neighbours)
+    np.testing.assert_array_equal(got, expected("every type", kv_type))
 
 
 @settings(max_examples=5)

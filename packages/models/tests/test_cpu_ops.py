@@ -15,6 +15,7 @@ from rase_models.backends.cpu.runner import CpuRunner
 from rase_models.backends.reference import ReferenceBackend
 from rase_models.gguf import TensorInfo, Weight
 from rase_models.gguf.types import GgmlType
+from rase_models.kv_type import KvType
 from rase_models.program import (
     Activation,
     Add,
@@ -90,9 +91,11 @@ class Case:
         for name, values in sorted(self.weights.items()):
             yield weight(name, values)
 
-    def on_cpu(self, *runs: Rows, threads: int = 2, fused: bool = True) -> Floats:
+    def on_cpu(
+        self, *runs: Rows, threads: int = 2, fused: bool = True, kv_type: KvType = KvType.F16
+    ) -> Floats:
         """Return the logits of the last run."""
-        runner = CpuRunner(self.program, self.stream(), threads, fused=fused)
+        runner = CpuRunner(self.program, self.stream(), threads, fused=fused, kv_type=kv_type)
         try:
             for group in range(len(self.program.kv_groups)):
                 runner.reserve(group, 64)
@@ -107,11 +110,11 @@ class Case:
             runner.reserve(group, 64)
         return [runner.run(rows) for rows in runs][-1]
 
-    def check(self, *runs: Rows, tolerance: float = 2e-5) -> None:
+    def check(self, *runs: Rows, tolerance: float = 2e-5, kv_type: KvType = KvType.F16) -> None:
         """Compare with the reference, and the unfused form with the fused one, bit for bit."""
-        fused = self.on_cpu(*runs)
-        np.testing.assert_array_equal(self.on_cpu(*runs, fused=False), fused)
-        np.testing.assert_array_equal(self.on_cpu(*runs, threads=1), fused)
+        fused = self.on_cpu(*runs, kv_type=kv_type)
+        np.testing.assert_array_equal(self.on_cpu(*runs, fused=False, kv_type=kv_type), fused)
+        np.testing.assert_array_equal(self.on_cpu(*runs, threads=1, kv_type=kv_type), fused)
         np.testing.assert_allclose(fused, self.by_reference(*runs), rtol=tolerance, atol=tolerance)
 
 
@@ -244,6 +247,7 @@ def attention_case(
     st.sampled_from([None, 1, 5, 64, 300]),
     st.sampled_from([[(0, 1)], [(0, 70)], [(0, 3), (0, 90), (0, 1)]]),
     st.booleans(),
+    st.sampled_from(KvType),
 )
 def test_rows_attend_to_what_they_see(
     heads: tuple[int, int],
@@ -251,16 +255,21 @@ def test_rows_attend_to_what_they_see(
     window: int | None,
     sequences: list[tuple[int, int]],
     normed: bool,
+    kv_type: KvType,
 ) -> None:
-    # the cache holds float16
-    attention_case(*heads, *lengths, window, normed=normed).check(rows_of(sequences), tolerance=2e-2)
+    case = attention_case(*heads, *lengths, window, normed=normed)
+    case.check(rows_of(sequences), tolerance=KV_TOLERANCES[kv_type], kv_type=kv_type)
 
 
+KV_TOLERANCES = {KvType.F32: 1e-4, KvType.F16: 2e-2, KvType.Q8_0: 0.15}
+
+
+@pytest.mark.parametrize("kv_type", KvType)
 @pytest.mark.parametrize("window", [None, 100, 256, 400])
-def test_a_row_attends_over_spans_that_earlier_runs_left(window: int | None) -> None:
+def test_a_row_attends_over_spans_that_earlier_runs_left(window: int | None, kv_type: KvType) -> None:
     case = attention_case(4, 1, 32, 32, window)
     runs = [rows_of([(0, 300)], []), rows_of([(300, 350)], [0]), rows_of([(650, 1)])]
-    case.check(*runs, tolerance=2e-2)
+    case.check(*runs, tolerance=KV_TOLERANCES[kv_type], kv_type=kv_type)
 
 
 def test_heads_of_other_lengths_are_refused() -> None:

@@ -50,9 +50,10 @@ class ChosenModel:
         stop = Event()
         try:
             with Progress(stop) as progress, interruptible(stop):
-                return self._load(
-                    SessionLoader(self.settings.thread_counts(), progress=progress), context_length
+                loader = SessionLoader(
+                    self.settings.thread_counts(), progress=progress, kv_type=self.settings.kv_type
                 )
+                return self._load(loader, context_length)
         except InvalidParameter as error:
             if error.parameter != "context_length":
                 raise
@@ -67,7 +68,12 @@ class ChosenModel:
         if self.manifest is not None:
             return loader.bare_decoder(self.manifest, name, context_length)
         return load_decoder(
-            self.weights, name, loader.threads, context_length=context_length, progress=loader.progress
+            self.weights,
+            name,
+            loader.threads,
+            context_length=context_length,
+            kv_type=loader.kv_type,
+            progress=loader.progress,
         )
 
 

@@ -19,6 +19,9 @@ Body = Callable[..., object]
 
 Option = Callable[[Body], Body]
 
+KV_TYPES = ("f16", "f32", "q8_0")
+"""The values of `rase_models.kv_type`."""
+
 DEVICES = ("auto", "cpu", "cuda", "metal", "reference")
 """The devices of `rase_core.device`, and the plain numpy backend that the others are tested against."""
 
@@ -31,6 +34,7 @@ class Settings:
     device: str = "auto"
     threads: int | None = None
     threads_prefill: int | None = None
+    kv_type: str | None = None
     debug: bool = False
 
     def thread_counts(self) -> "ThreadCounts":
@@ -92,6 +96,13 @@ def _thread_options(command: Body) -> Body:
 
 
 THREADS: Option = _thread_options
+KV_TYPE: Option = click.option(
+    "--kv-type",
+    type=click.Choice(KV_TYPES),
+    callback=_keep,
+    expose_value=False,
+    help="How keys and values are kept. [default: f16, on the reference device f32]",
+)
 DEBUG: Option = click.option(
     "--debug",
     is_flag=True,
@@ -139,6 +150,7 @@ def open_engine(
             settings.thread_counts(),
             context_length=context_length,
             kv_memory=kv_memory,
+            kv_type=settings.kv_type,
             limits=limits,
             progress=progress,
         )

@@ -41,6 +41,8 @@ class Engine(ModelHost):
         kv_memory: the most bytes for the keys and values of each model, of which only those in use are taken;
             where they do not suffice for one context, the context is shorter. None for a quarter of the
             machine's memory, and always enough for one context.
+        kv_type: in which keys and values are kept: f16, f32 or q8_0; None for the device's own choice, which
+            is f16 on the CPU.
         keep_alive: the seconds that a model may stay in memory without being used; None for as long as there
             is room. `keep` says it of one model.
         max_memory: the most bytes for all models together, by `estimate`. Models that nobody uses make room

@@ -8,7 +8,16 @@ import click
 from rase_cli.batch_progress import BatchProgress
 from rase_cli.failures import ERROR
 from rase_cli.output import emit_json, note, warn
-from rase_cli.settings import DEVICE, STORE, THREADS, Settings, open_engine, pass_settings, shared_options
+from rase_cli.settings import (
+    DEVICE,
+    KV_TYPE,
+    STORE,
+    THREADS,
+    Settings,
+    open_engine,
+    pass_settings,
+    shared_options,
+)
 
 if TYPE_CHECKING:
     from rase_models.batch import BatchLimits, Summary
@@ -39,7 +48,7 @@ if TYPE_CHECKING:
     help="Further tries after a failure that may pass.",
 )
 @click.option("--json", "as_json", is_flag=True, help="Write the summary to standard output as JSON.")
-@shared_options(STORE, DEVICE, THREADS)
+@shared_options(STORE, DEVICE, THREADS, KV_TYPE)
 @pass_settings
 def batch(
     settings: Settings,

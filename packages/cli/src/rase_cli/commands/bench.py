@@ -9,7 +9,7 @@ from rase_cli.direct import choose, device
 from rase_cli.measure import Workload, measure
 from rase_cli.output import emit_fields, emit_json, emit_table
 from rase_cli.run_times import COLUMNS, lines
-from rase_cli.settings import DEVICE, STORE, THREADS, Settings, pass_settings, shared_options
+from rase_cli.settings import DEVICE, KV_TYPE, STORE, THREADS, Settings, pass_settings, shared_options
 
 
 @click.command()
@@ -33,7 +33,7 @@ from rase_cli.settings import DEVICE, STORE, THREADS, Settings, pass_settings, s
 )
 @click.option("--profile", is_flag=True, help="Show where the time went.")
 @click.option("--json", "as_json", is_flag=True, help="Write one JSON object to standard output.")
-@shared_options(STORE, DEVICE, THREADS)
+@shared_options(STORE, DEVICE, THREADS, KV_TYPE)
 @pass_settings
 def bench(
     settings: Settings,

@@ -11,7 +11,16 @@ from rase_cli.interrupts import interruptible
 from rase_cli.model_choice import default_model, split_arguments
 from rase_cli.prompts import read_prompt
 from rase_cli.sampling_options import build_config, sampling_options
-from rase_cli.settings import DEVICE, STORE, THREADS, Settings, open_engine, pass_settings, shared_options
+from rase_cli.settings import (
+    DEVICE,
+    KV_TYPE,
+    STORE,
+    THREADS,
+    Settings,
+    open_engine,
+    pass_settings,
+    shared_options,
+)
 
 if TYPE_CHECKING:
     from rase_models.engine import Engine
@@ -26,7 +35,7 @@ if TYPE_CHECKING:
 @click.option("--system", metavar="TEXT", help="What the model is told before the conversation.")
 @click.option("--stats", is_flag=True, help="Show token counts and speeds after each answer.")
 @sampling_options
-@shared_options(STORE, DEVICE, THREADS)
+@shared_options(STORE, DEVICE, THREADS, KV_TYPE)
 @pass_settings
 def chat(
     settings: Settings,

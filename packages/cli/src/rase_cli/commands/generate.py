@@ -12,7 +12,16 @@ from rase_cli.interrupts import interruptible, stop_on_interrupt
 from rase_cli.output import answer
 from rase_cli.prompts import read_prompt
 from rase_cli.sampling_options import build_config, sampling_options
-from rase_cli.settings import DEVICE, STORE, THREADS, Settings, open_engine, pass_settings, shared_options
+from rase_cli.settings import (
+    DEVICE,
+    KV_TYPE,
+    STORE,
+    THREADS,
+    Settings,
+    open_engine,
+    pass_settings,
+    shared_options,
+)
 from rase_cli.terminal import is_terminal
 
 
@@ -22,7 +31,7 @@ from rase_cli.terminal import is_terminal
 @click.option("--prompt-file", type=click.Path(path_type=Path), help="Read the PROMPT from a file.")
 @click.option("--stats", is_flag=True, help="Show token counts and speeds afterwards.")
 @sampling_options
-@shared_options(STORE, DEVICE, THREADS)
+@shared_options(STORE, DEVICE, THREADS, KV_TYPE)
 @pass_settings
 def generate(
     settings: Settings,

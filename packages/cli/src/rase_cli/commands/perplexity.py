@@ -8,7 +8,7 @@ import click
 from rase_cli.direct import choose
 from rase_cli.output import emit_fields, emit_json, note
 from rase_cli.prompts import read_prompt
-from rase_cli.settings import DEVICE, STORE, THREADS, Settings, pass_settings, shared_options
+from rase_cli.settings import DEVICE, KV_TYPE, STORE, THREADS, Settings, pass_settings, shared_options
 from rase_cli.terminal import is_terminal
 
 
@@ -23,7 +23,7 @@ from rase_cli.terminal import is_terminal
     help="Tokens that are read together.",
 )
 @click.option("--json", "as_json", is_flag=True, help="Write one JSON object to standard output.")
-@shared_options(STORE, DEVICE, THREADS)
+@shared_options(STORE, DEVICE, THREADS, KV_TYPE)
 @pass_settings
 def perplexity(settings: Settings, model: str, file: Path, window: int, as_json: bool) -> None:
     """Measure how well a model predicts a text; less is better.

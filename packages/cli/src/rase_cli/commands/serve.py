@@ -9,7 +9,16 @@ from rase_core.errors import EngineError
 from rase_cli.logs import LEVELS, show_server_logs
 from rase_cli.output import note, warn
 from rase_cli.server_options import server_options, server_settings
-from rase_cli.settings import DEVICE, STORE, THREADS, Settings, open_engine, pass_settings, shared_options
+from rase_cli.settings import (
+    DEVICE,
+    KV_TYPE,
+    STORE,
+    THREADS,
+    Settings,
+    open_engine,
+    pass_settings,
+    shared_options,
+)
 from rase_cli.sizes import size
 
 if TYPE_CHECKING:
@@ -65,7 +74,7 @@ class ServerNotInstalled(EngineError):
     show_default=True,
     help="What is logged; info has a line for each request.",
 )
-@shared_options(STORE, DEVICE, THREADS)
+@shared_options(STORE, DEVICE, THREADS, KV_TYPE)
 @pass_settings
 def serve(
     settings: Settings,

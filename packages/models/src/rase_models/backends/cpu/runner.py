@@ -14,6 +14,7 @@ from rase_models.backends.cpu.core_watch import CoreWatch
 from rase_models.backends.cpu.kernel_library import KernelLibrary, kernel_library
 from rase_models.backends.cpu.lowering import Lowered, lower
 from rase_models.backends.cpu.op_table import OpTable, kernels_of
+from rase_models.backends.cpu.repacker import Repacker
 from rase_models.backends.cpu.run_memory import MAX_ROWS, RunMemory
 from rase_models.backends.cpu.run_profile import RunProfile
 from rase_models.backends.cpu.team import TEAM_KERNELS, Team
@@ -63,7 +64,8 @@ class CpuRunner:
         """Pack the weights, lower the program to its op table, and give it memory."""
         arena = Arena()
         self._team.hold("arena", arena)
-        packed = WeightLoader(library, self._team, arena, progress).load(program, weights)
+        with Repacker(library, self._prefilling, progress) as repacker:
+            packed = WeightLoader(repacker, arena).load(program, weights)
         lowered = lower(program, packed, MAX_ROWS, arena, fused=fused, kv_type=kv_type)
         kernels = kernels_of(lowered.rows)
         library.require(kernels, progress)

@@ -6,17 +6,12 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 from rase_core.errors import BackendFailure
-from rase_core.progress import Progress
 
-from rase_models.backends.cpu import abi
 from rase_models.backends.cpu.arena import Arena
 from rase_models.backends.cpu.formats.packed_format import GROUP_ROWS
-from rase_models.backends.cpu.kernel_key import KernelKey
-from rase_models.backends.cpu.kernel_library import KernelLibrary
-from rase_models.backends.cpu.op_table import OpTable, Row, place_waits
 from rase_models.backends.cpu.packing import WeightFormat, packed_format
+from rase_models.backends.cpu.repacker import Repacker
 from rase_models.backends.cpu.restating import restated
-from rase_models.backends.cpu.team import Team
 from rase_models.gguf import TensorInfo, Weight
 from rase_models.gguf.quants import dequantize
 from rase_models.program import (
@@ -154,11 +149,8 @@ def whole_tensors(names: frozenset[str], slices: Mapping[str, TensorSlice]) -> f
 class WeightLoader:
     """Packs weights as they come, so that there is never more than one copy and one tensor of the file."""
 
-    def __init__(
-        self, library: KernelLibrary, team: Team, arena: Arena, progress: Progress | None = None
-    ) -> None:
-        self._library, self._team, self._arena, self._progress = library, team, arena, progress
-        self._scratch = Arena(1 << 12)
+    def __init__(self, repacker: Repacker, arena: Arena) -> None:
+        self._repacker, self._arena = repacker, arena
 
     def load(self, program: Program, weights: Iterator[Weight]) -> Weights:
         """Read the iterator to its end and keep what the ops need."""
@@ -193,33 +185,10 @@ class WeightLoader:
         source = np.ascontiguousarray(restated(weight.info.type, weight.data))
         rows, columns = packing.rows, packing.columns
         if rows % GROUP_ROWS == 0:
-            self._repack(packing.form, source, target, packing.count * rows, columns)
+            self._repacker.repack(packing.form, source, target, packing.count * rows, columns)
         else:
             for expert in range(packing.count):
                 part = source[expert * source.size // packing.count :]
                 place = target[expert * packing.expert_nbytes :]
-                self._repack(packing.form, part, place, rows, columns)
+                self._repacker.repack(packing.form, part, place, rows, columns)
         return packing.at(int(target.ctypes.data))
-
-    def _repack(
-        self,
-        form: WeightFormat,
-        source: NDArray[np.uint8],
-        target: NDArray[np.uint8],
-        rows: int,
-        columns: int,
-    ) -> None:
-        key = KernelKey("repack_matrix", (form.name,))
-        self._library.require([key], self._progress)
-        words = {
-            abi.X: int(source.ctypes.data),
-            abi.W: int(target.ctypes.data),
-            abi.N: rows,
-            abi.K: columns,
-        }
-        row = Row(key, words)
-        place_waits([row])
-        table = OpTable([row], {key: self._library.address(key)}, self._scratch)
-        self._team.load_program(table)
-        self._team.run()
-        self._team.settle()
