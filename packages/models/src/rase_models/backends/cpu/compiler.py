@@ -3,10 +3,12 @@
 numba is imported by the first compilation, not by this module.
 """
 
+import gc
 import importlib
 import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import cache
 from typing import Any, cast
 
 import llvmlite.binding as llvm
@@ -51,7 +53,7 @@ def _optimised_module(key: KernelKey, machine: llvm.TargetMachine) -> llvm.Modul
     """Return the LLVM IR of a kernel and of all that it calls, optimised once, as a whole."""
     from numba import cfunc, int64, void
 
-    with _without_optimisation():
+    with _without_machine_code():
         compiled = cfunc(void(int64, int64, int64, int64), error_model="numpy")(build(key))
     module = llvm.parse_assembly(compiled.inspect_llvm())
     module.get_function(compiled.native_name).name = key.symbol
@@ -64,25 +66,53 @@ def _optimised_module(key: KernelKey, machine: llvm.TargetMachine) -> llvm.Modul
 
 
 @contextmanager
-def _without_optimisation() -> Iterator[None]:
-    """Keep numba from optimising every function again in each of its callers.
+def _without_machine_code() -> Iterator[None]:
+    """Keep numba from optimising every function on its own and making machine code of it, which nobody calls.
 
     Holds numba's compiler lock, so that nobody else's functions are compiled so.
     """
-    import numba
     from numba.core.compiler_lock import global_compiler_lock
     from numba.core.registry import cpu_target
 
-    config = cast(Any, numba.config)
     with global_compiler_lock:
-        # numba's code generator keeps the level that it was made with; make it before the level changes.
-        cpu_target.target_context.codegen()
-        level = config.OPT
-        config.OPT = type(level)(0)
+        codegen = cast(Any, cpu_target.target_context.codegen())
+        codegen._library_class, codegen.set_env = _intermediate_library(), _set_no_environment
+        collects = gc.isenabled()
+        gc.disable()  # compilers make millions of objects that live until the end
         try:
             yield
         finally:
-            config.OPT = level
+            del codegen._library_class, codegen.set_env
+            if collects:
+                gc.enable()
+
+
+def _set_no_environment(name: str, environment: object) -> None:
+    """Leave out what functions of Python objects need where they are called."""
+
+
+@cache
+def _intermediate_library() -> type:
+    """Return the class of numba's libraries that stay LLVM IR, to be linked into others."""
+    from numba.core.codegen import JITCodeLibrary
+
+    class IntermediateLibrary(JITCodeLibrary):
+        def _optimize_functions(self, ll_module: Any) -> None:
+            ll_module.data_layout = self._codegen._data_layout
+
+        def _optimize_final_module(self) -> None:
+            pass
+
+        def _finalize_final_module(self) -> None:
+            self._finalize_dynamic_globals()  # type: ignore[no-untyped-call]
+            self._verify_declare_only_symbols()  # type: ignore[no-untyped-call]
+            self._finalized = True
+
+        def get_pointer_to_function(self, name: str) -> int:
+            self._ensure_finalized()  # type: ignore[no-untyped-call]
+            return 0
+
+    return IntermediateLibrary
 
 
 def _require_no_python(module: llvm.ModuleRef, key: KernelKey) -> None:

@@ -30,6 +30,7 @@ _SOURCE_FILES = (
     "machine_code.py",
     "packing.py",
     "repacking.py",
+    "restating.py",
     "shapes.py",
     "tiles.py",
 )
