@@ -95,15 +95,48 @@ def lowest(session: nox.Session, package: str) -> None:
     session.run("pytest", f"packages/{package}", *session.posargs)
 
 
+IMPORT_ALL = """
+import importlib, pkgutil, sys
+name, *left_out = sys.argv[1:]
+package = importlib.import_module(name)
+for module in pkgutil.walk_packages(package.__path__, name + "."):
+    if not module.name.startswith(tuple(left_out)):
+        importlib.import_module(module.name)
+"""
+
+GPUS = ("rase_models.backends.cuda", "rase_models.backends.metal")
+
+INSTALLED = {
+    "rase-core": [("python", "-c", IMPORT_ALL, "rase_core")],
+    "rase-models": [("python", "-c", IMPORT_ALL, "rase_models", "rase_models.backends.cpu", *GPUS)],
+    "rase-models[cpu]": [
+        ("python", "-c", IMPORT_ALL, "rase_models", *GPUS),
+        ("python", "-c", "import rase_models; assert rase_models.Engine().probe('cpu').device"),
+    ],
+    "rase-api": [("python", "-c", IMPORT_ALL, "rase_api")],
+    "rase-cli": [
+        ("python", "-c", IMPORT_ALL, "rase_cli", "rase_cli.__main__", "rase_cli.commands.serve"),
+        ("rase", "--version"),
+        ("rase", "runtime", "probe", "--device", "cpu"),
+    ],
+    "rase-cli[serve]": [
+        ("python", "-c", IMPORT_ALL, "rase_cli", "rase_cli.__main__"),
+        ("rase", "serve", "--help"),
+    ],
+}
+"""What is installed alone, and what must run then."""
+
+
 @nox.session
 def build(session: nox.Session) -> None:
-    """Build the four wheels; install each with its needs into an environment of its own, and import it."""
+    """Build the four wheels; install each alone with its needs, import every module, run the command."""
     dist = Path(session.create_tmp()).resolve() / "dist"
     session.run_install("uv", "build", "--all-packages", "--quiet", "--out-dir", str(dist), external=True)
-    for name in PACKAGES:
-        venv = dist.parent / name
+    programs = "Scripts" if sys.platform == "win32" else "bin"
+    for number, (requirement, commands) in enumerate(INSTALLED.items()):
+        venv = dist.parent / f"installed-{number}"
         session.run_install("uv", "venv", "--clear", "--quiet", str(venv), external=True)
-        python = venv / ("Scripts/python.exe" if sys.platform == "win32" else "bin/python")
-        install = ("uv", "pip", "install", "--quiet", "--python", str(python), "--find-links", str(dist))
-        session.run_install(*install, f"rase-{name}", external=True)
-        session.run(str(python), "-c", f"import rase_{name}", external=True)
+        install = ("uv", "pip", "install", "--quiet", "--python", str(venv), "--find-links", str(dist))
+        session.run_install(*install, requirement, external=True)
+        for program, *arguments in commands:
+            session.run(str(venv / programs / program), *arguments, external=True, silent=True)

@@ -33,6 +33,11 @@ def test_siblings_are_pinned_to_the_version(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", PACKAGES)
+def test_a_package_brings_the_license(name: str) -> None:
+    assert (ROOT / "packages" / name / "LICENSE").read_bytes() == (ROOT / "LICENSE").read_bytes()
+
+
+@pytest.mark.parametrize("name", PACKAGES)
 def test_a_package_is_typed(name: str) -> None:
     assert (ROOT / "packages" / name / "src" / f"rase_{name}" / "py.typed").exists()
 
