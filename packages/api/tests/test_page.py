@@ -216,3 +216,19 @@ def test_a_browser_shows_what_the_server_refuses(tmp_path: Path) -> None:
         page.evaluate("document.getElementById('message').focus()")
         page.type("x" * 200)
         page.wait(f"document.querySelector('article.error')?.textContent.includes('128 tokens') && {IDLE}")
+
+
+def test_a_browser_shows_all_routes_and_their_parameters(tmp_path: Path) -> None:
+    app = create_app(ScriptedEngine(), api_keys=["secret"])
+    with browsing(tmp_path / "profile") as page, served(app) as url:
+        assert httpx.get(f"{url}/docs").status_code == 200
+        page.open(f"{url}/docs")
+        page.wait("document.getElementById('problem').textContent.includes('API key')")
+        page.evaluate("document.getElementById('key').value = 'secret'")
+        page.evaluate("document.getElementById('key').dispatchEvent(new Event('change'))")
+        page.wait("document.querySelectorAll('summary').length > 40")
+        text = str(page.evaluate("document.body.textContent"))
+        page.evaluate("for (const box of document.querySelectorAll('details')) box.open = true")
+        page.screenshot(tmp_path / "reference.png")
+    for word in ("POST/v1/chat/completions", "GET/metrics", "top_logprobs", "ChatRequest", "model string"):
+        assert word in text.replace("required", " ").replace("modelstring", "model string")

@@ -31,6 +31,7 @@ from rase_api.routes.tokens import tokens_routes
 from rase_api.serving import ServingEngine
 from rase_api.settings import Options, Settings
 from rase_api.state import ServerState
+from rase_api.workers import refuse_workers
 
 ROUTES = (
     health_routes,
@@ -55,8 +56,9 @@ def router(engine: ServingEngine, **options: Unpack[Options]) -> APIRouter:
     The engine stays the caller's to close; the options are those of `Settings`, whose `cors_origins` are the
     application's own affair here, as are the hosts by whose names it is asked, unless `allowed_hosts` are
     given. Its errors are told in each API's own form; those of routing are the application's. Raises
-    InvalidSetting.
+    InvalidSetting, and SeveralWorkers in a worker of a server that has more than one.
     """
+    refuse_workers()
     own: Options = {"allowed_hosts": [ANY]}
     return _router(ServerState(engine, Settings(**(own | options))))
 
@@ -64,8 +66,10 @@ def router(engine: ServingEngine, **options: Unpack[Options]) -> APIRouter:
 def create_app(engine: ServingEngine, **options: Unpack[Options]) -> FastAPI:
     """Make an application that serves an engine; every error is told in the form of the API asked.
 
-    The engine stays the caller's to close; the options are those of `Settings`. Raises InvalidSetting.
+    The engine stays the caller's to close; the options are those of `Settings`. Raises InvalidSetting, and
+    SeveralWorkers in a worker of a server that has more than one.
     """
+    refuse_workers()
     return app_of(ServerState(engine, Settings(**options)))
 
 

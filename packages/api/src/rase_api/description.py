@@ -12,6 +12,7 @@ from starlette.routing import BaseRoute
 
 from rase_api.dialects import Json
 from rase_api.parameters import Body
+from rase_api.replies.writer import NDJSON, SSE
 from rase_api.schemas.anthropic import CountRequest, MessagesRequest
 from rase_api.schemas.embeddings import EmbeddingsRequest, OllamaEmbedRequest
 from rase_api.schemas.ollama import OllamaChat, OllamaGenerate, ShowRequest
@@ -39,6 +40,17 @@ BODIES: Mapping[str, type[Body]] = {
     "/detokenize": DetokenizeRequest,
     "/apply-template": TemplateRequest,
 }
+STREAMS: Mapping[str, str] = {
+    "/v1/chat/completions": SSE,
+    "/v1/completions": SSE,
+    "/v1/responses": SSE,
+    "/v1/messages": SSE,
+    "/generate": SSE,
+    "/api/chat": NDJSON,
+    "/api/generate": NDJSON,
+}
+"""In what form a stream comes."""
+
 SECURITY: Json = {
     "bearer": {"type": "http", "scheme": "bearer"},
     "key": {"type": "apiKey", "in": "header", "name": "x-api-key"},
@@ -68,4 +80,9 @@ def _entry(path: str, entry: Mapping[str, Json], references: Mapping[type[Body],
     if path not in BODIES:
         return dict(entry)
     content = {"application/json": {"schema": references[BODIES[path]]}}
-    return {**entry, "post": entry["post"] | {"requestBody": {"required": True, "content": content}}}
+    post = entry["post"] | {"requestBody": {"required": True, "content": content}}
+    if path in STREAMS:
+        forms: Json = {form: {} for form in ("application/json", STREAMS[path])}
+        whole = {"200": {"description": "the answer, whole or as a stream", "content": forms}}
+        post["responses"] = {**entry["post"]["responses"], **whole}  # type: ignore[dict-item]
+    return {**entry, "post": post}

@@ -5,10 +5,9 @@ from importlib.metadata import version
 from math import isfinite
 
 from fastapi import APIRouter
-from starlette.responses import Response
+from starlette.responses import PlainTextResponse, Response
 
 from rase_api.dialects import Json
-from rase_api.errors import NotReady
 from rase_api.metrics import CONTENT_TYPE
 from rase_api.routing import routes_of
 from rase_api.serving import LoadedModel, ServingEngine
@@ -33,17 +32,14 @@ def operations_routes(state: ServerState) -> APIRouter:
 
     @routes.get("/ready", response_model=None)
     async def ready() -> Json:
-        models = await state.looked_up(state.engine.loaded_models)
-        if not models:
-            raise NotReady
-        return {"status": "ready", "models": [model.manifest.id for model in models]}
+        return {"status": "ready", "models": await state.looked_up(state.ready_models)}
 
     @routes.get("/props", response_model=None)
     async def props(model: str | None = None) -> Json:
         manifest = await state.looked_up(state.find, model)
         return await state.looked_up(_props, state.engine, manifest.id)
 
-    @routes.get("/metrics", response_model=None)
+    @routes.get("/metrics", response_class=PlainTextResponse, response_model=None)
     async def metrics() -> Response:
         text = await state.looked_up(state.observer.metrics.text)
         return Response(text, media_type=CONTENT_TYPE)

@@ -1,4 +1,7 @@
-"""GET /: a page to chat on. It holds nothing of the server and needs no key; what it asks for does."""
+"""GET / and /docs: pages to chat on, and to read what there is to ask.
+
+They hold nothing of the server and need no key; what they ask for does.
+"""
 
 import base64
 import hashlib
@@ -12,29 +15,34 @@ from starlette.responses import Response
 from rase_api.routing import routes_of
 from rase_api.state import ServerState
 
+PAGES = {"/": "chat.html", "/docs": "reference.html"}
 INLINE = re.compile(r"<(script|style)>(.*?)</\1>", re.DOTALL)
 
 
 def page_routes(state: ServerState) -> APIRouter:
-    """Make the route."""
+    """Make the routes."""
     routes = routes_of(state, is_public=True)
 
-    @routes.api_route("/", methods=["GET", "HEAD"], response_model=None, include_in_schema=False)
-    async def page() -> Response:
-        return Response(_page(), headers=_headers(), media_type="text/html")
-
+    for path, name in PAGES.items():
+        _serve(routes, path, name)
     return routes
 
 
-@cache
-def _page() -> str:
-    return files("rase_api").joinpath("static", "chat.html").read_text("utf-8")
+def _serve(routes: APIRouter, path: str, name: str) -> None:
+    @routes.api_route(path, methods=["GET", "HEAD"], response_model=None, include_in_schema=False)
+    async def page() -> Response:
+        return Response(_page(name), headers=_headers(name), media_type="text/html")
 
 
 @cache
-def _headers() -> dict[str, str]:
+def _page(name: str) -> str:
+    return files("rase_api").joinpath("static", name).read_text("utf-8")
+
+
+@cache
+def _headers(name: str) -> dict[str, str]:
     """Let the page run its own script and style and speak to this server, and nothing else."""
-    sources = {tag: _source(text) for tag, text in INLINE.findall(_page())}
+    sources = {tag: _source(text) for tag, text in INLINE.findall(_page(name))}
     policy = {
         "default-src": "'none'",
         "script-src": sources["script"],
