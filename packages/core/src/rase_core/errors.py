@@ -321,6 +321,18 @@ class BackendFailure(EngineError):
     """A backend failed while it computed."""
 
 
+class DeviceOutOfMemory(BackendFailure):
+    """A device has no room for what was to be put on it."""
+
+    def __init__(self, device: str, detail: str) -> None:
+        super().__init__(
+            f"the {device} device is out of memory: {detail}",
+            "choose a smaller model, a shorter context (--context-length), less memory for keys and values "
+            "(--kv-memory), or --device cpu",
+        )
+        self.device, self.detail = device, detail
+
+
 class InvalidLogits(BackendFailure):
     """Logits hold a NaN or an infinity, so no token can be chosen."""
 

@@ -33,10 +33,12 @@ def choose_among(candidates: Sequence[DevicePreference], places: BackendPlaces) 
     *better, last = [device.value for device in candidates if device in places] or [candidates[-1].value]
     for device in better:
         try:
-            check_backend(load_backend(device, places))
+            backend = load_backend(device, places)
+            check_backend(backend)
         except (BackendUnavailable, BackendFailure):
             continue
-        return device
+        if not backend.is_stand_in:
+            return device
     load_backend(last, places)
     return last
 

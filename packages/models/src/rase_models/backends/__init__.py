@@ -25,6 +25,7 @@ BACKENDS: BackendPlaces = MappingProxyType(
     {
         "reference": BackendPlace("rase_models.backends.reference", "ReferenceBackend"),
         "cpu": BackendPlace("rase_models.backends.cpu", "CpuBackend", ("cpu",)),
+        "metal": BackendPlace("rase_models.backends.metal", "MetalBackend", ("metal",)),
     }
 )
 

@@ -116,10 +116,12 @@ class Backend(Protocol):
     Any method may raise BackendUnavailable, or what `library_faults` turns into that.
 
     Attributes:
+        is_stand_in: whether something slower computes in place of the device, for tests; `auto` passes it by.
         kv_types: in which keys and values can be kept; the first unless another is asked for.
     """
 
     name: str
+    is_stand_in: bool
     kv_types: tuple[KvType, ...]
 
     def describe(self) -> str:

@@ -97,11 +97,11 @@ def _q4_1(blocks: Blocks) -> Floats:
 
 
 def _q5_0(blocks: Blocks) -> Floats:
-    return _scale(blocks, "d") * (_five_bits(blocks).astype(np.int8) - np.int8(16))
+    return _scale(blocks, "d") * (five_bits(blocks).astype(np.int8) - np.int8(16))
 
 
 def _q5_1(blocks: Blocks) -> Floats:
-    return _scale(blocks, "d") * _five_bits(blocks) + _scale(blocks, "m")
+    return _scale(blocks, "d") * five_bits(blocks) + _scale(blocks, "m")
 
 
 def _q8_0(blocks: Blocks) -> Floats:
@@ -111,12 +111,12 @@ def _q8_0(blocks: Blocks) -> Floats:
 def _q2_k(blocks: Blocks) -> Floats:
     scales = _scale(blocks, "d") * (blocks["scales"] & 15)  # [blocks, 16]
     minimums = _scale(blocks, "dmin") * (blocks["scales"] >> 4)
-    codes = _crumbs(blocks["qs"]).reshape(-1, 16, 16)
+    codes = crumbs(blocks["qs"]).reshape(-1, 16, 16)
     return _each(scales) * codes - _each(minimums)
 
 
 def _q3_k(blocks: Blocks) -> Floats:
-    low = _crumbs(blocks["qs"]).reshape(-1, 8, 32)
+    low = crumbs(blocks["qs"]).reshape(-1, 8, 32)
     high = blocks["hmask"][:, None, :] >> _column(range(8)) & 1
     codes = (low | high << 2).astype(np.int8) - np.int8(4)
     scales = _scale(blocks, "d") * _q3_k_scales(blocks["scales"])
@@ -135,13 +135,24 @@ def _q4_k(blocks: Blocks) -> Floats:
 
 
 def _q5_k(blocks: Blocks) -> Floats:
+    return _with_k_scales(blocks, q5_k_codes(blocks))
+
+
+def q5_k_codes(blocks: Blocks) -> Codes:
+    """Return the 5-bit codes of Q5_K blocks: [blocks, 8, 32]."""
     low = nibbles(blocks["qs"], 32).reshape(-1, 8, 32)
     high = blocks["qh"][:, None, :] >> _column(range(8)) & 1
-    return _with_k_scales(blocks, low | high << 4)
+    return low | high << 4
 
 
 def _with_k_scales(blocks: Blocks, codes: Codes) -> Floats:
-    """Apply the 8 scales and minimums of a Q4_K or Q5_K block to its codes [blocks, 8, 32].
+    """Apply the 8 scales and minimums of Q4_K or Q5_K blocks to their codes [blocks, 8, 32]."""
+    scales, minimums = k_scales(blocks)
+    return _each(_scale(blocks, "d") * scales) * codes - _each(_scale(blocks, "dmin") * minimums)
+
+
+def k_scales(blocks: Blocks) -> tuple[Codes, Codes]:
+    """Return the scales and the minimums of Q4_K or Q5_K blocks, uint8 [blocks, 8] each.
 
     They are 6 bits each in 12 bytes: scales 0-3 and minimums 0-3 in the low bits of bytes 0-7, the other four
     of each in the nibbles of bytes 8-11, topped up by the high bits of bytes 0-7.
@@ -149,12 +160,12 @@ def _with_k_scales(blocks: Blocks, codes: Codes) -> Floats:
     first, second, third = blocks["scales"].reshape(-1, 3, 4).swapaxes(0, 1)
     scales = np.concatenate([first & 63, third & 15 | first >> 6 << 4], axis=1)
     minimums = np.concatenate([second & 63, third >> 4 | second >> 6 << 4], axis=1)
-    return _each(_scale(blocks, "d") * scales) * codes - _each(_scale(blocks, "dmin") * minimums)
+    return scales, minimums
 
 
 def _q6_k(blocks: Blocks) -> Floats:
     low = nibbles(blocks["ql"], 64)
-    high = _crumbs(blocks["qh"])
+    high = crumbs(blocks["qh"])
     codes = (low | high << 4).astype(np.int8) - np.int8(32)
     scales = _scale(blocks, "d") * blocks["scales"]
     return _each(scales) * codes.reshape(-1, 16, 16)
@@ -165,10 +176,15 @@ def _iq4_nl(blocks: Blocks) -> Floats:
 
 
 def _iq4_xs(blocks: Blocks) -> Floats:
+    return _each(iq4_xs_scales(blocks)) * IQ4_VALUES[nibbles(blocks["qs"], 16)].reshape(-1, 8, 32)
+
+
+def iq4_xs_scales(blocks: Blocks) -> Floats:
+    """Return the scales of IQ4_XS blocks, float32 [blocks, 8]."""
     low = np.stack([blocks["scales_l"] & 15, blocks["scales_l"] >> 4], axis=-1).reshape(-1, 8)
     high = blocks["scales_h"][:, None] >> np.arange(0, 16, 2, dtype=np.uint16) & 3
-    scales = _scale(blocks, "d") * ((low | high << 4).astype(np.int8) - np.int8(32))
-    return _each(scales) * IQ4_VALUES[nibbles(blocks["qs"], 16)].reshape(-1, 8, 32)
+    scales: Floats = _scale(blocks, "d") * ((low | high << 4).astype(np.int8) - np.int8(32))
+    return scales
 
 
 def trits(blocks: Blocks) -> Codes:
@@ -191,14 +207,18 @@ def _tq1_0(blocks: Blocks) -> Floats:
 
 
 def _tq2_0(blocks: Blocks) -> Floats:
-    return _scale(blocks, "d") * (_crumbs(blocks["qs"]).astype(np.int8) - np.int8(1))
+    return _scale(blocks, "d") * (crumbs(blocks["qs"]).astype(np.int8) - np.int8(1))
 
 
 def _mxfp4(blocks: Blocks) -> Floats:
-    """Half of 2**(e - 127), which is a denormal number for the two least exponents."""
+    return mxfp4_scales(blocks) * FP4_VALUES[nibbles(blocks["qs"], 16)]
+
+
+def mxfp4_scales(blocks: Blocks) -> Floats:
+    """Return half of 2**(e - 127), a denormal number for the two least exponents: float32 [blocks, 1]."""
     exponents = blocks["e"].astype(np.uint32)[:, None]
     bits = np.where(exponents < 2, np.uint32(1 << 21) << exponents, exponents - 1 << 23)
-    return bits.view(np.float32) * FP4_VALUES[nibbles(blocks["qs"], 16)]
+    return bits.view(np.float32)
 
 
 def nvfp4_scales(blocks: Blocks) -> Floats:
@@ -233,13 +253,14 @@ def nibbles(packed: Codes, group: int) -> Codes:
     return (groups >> _column((0, 4)) & 15).reshape(len(packed), -1)
 
 
-def _crumbs(packed: Codes) -> Codes:
+def crumbs(packed: Codes) -> Codes:
     """Split groups of 32 bytes into 2-bit codes: the lowest bits of a group come first."""
     groups = packed.reshape(len(packed), -1, 1, 32)
     return (groups >> _column((0, 2, 4, 6)) & 3).reshape(len(packed), -1)
 
 
-def _five_bits(blocks: Blocks) -> Codes:
+def five_bits(blocks: Blocks) -> Codes:
+    """Return the codes of Q5_0 or Q5_1 blocks: [blocks, 32]."""
     high = np.unpackbits(blocks["qh"], axis=1, bitorder="little")
     return nibbles(blocks["qs"], 16) | high << 4
 

@@ -22,6 +22,7 @@ class CpuBackend:
     """
 
     name = "cpu"
+    is_stand_in = False
     kv_types = (KvType.F16, KvType.F32, KvType.Q8_0)
 
     def __init__(self) -> None:

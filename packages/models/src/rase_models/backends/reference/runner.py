@@ -71,6 +71,7 @@ class ReferenceBackend:
     """Runs anywhere, slowly; the other backends are tested against it."""
 
     name = "reference"
+    is_stand_in = False
     kv_types = (KvType.F32,)
 
     def describe(self) -> str:

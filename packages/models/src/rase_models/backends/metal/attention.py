@@ -1,0 +1,60 @@
+"""Attention over the paged cache, group of sequences by group."""
+
+import mlx.core as mx
+
+from rase_models.backends.metal.groups import Group, Window
+from rase_models.backends.metal.run import Run
+from rase_models.program import Attention
+
+
+def attention(op: Attention, run: Run) -> None:
+    cache = run.caches[op.layer]
+    table = run.rows.block_tables[cache.group]
+    results = []
+    for index, group in enumerate(run.groups):
+        rows = mx.array(group.rows)
+        cache.write(table, group, run.buffers[op.k][rows], run.buffers[op.v][rows])
+        window = run.window(index, cache.group, op.window)
+        q = _heads(run.buffers[op.q][rows], op.head_count).astype(cache.dtype)
+        out = _attend(op, run, q, window, *cache.read(window.blocks))
+        results.append(_rows_again(out.astype(mx.float32), group))
+    run.buffers[op.out] = run.gathered(results)
+
+
+def _heads(rows: mx.array, heads: int) -> mx.array:
+    """Return [sequences, heads, rows of each, length]."""
+    sequences, count, _ = rows.shape
+    return rows.reshape(sequences, count, heads, -1).transpose(0, 2, 1, 3)
+
+
+def _rows_again(out: mx.array, group: Group) -> mx.array:
+    return out.transpose(0, 2, 1, 3).reshape(*group.rows.shape, -1)
+
+
+def _attend(
+    op: Attention, run: Run, q: mx.array, window: Window, keys: mx.array, values: mx.array
+) -> mx.array:
+    """Return [sequences, heads, rows of each, value length]."""
+    mask = mx.array(window.visible)
+    sinks = None if op.sinks is None else run.vector(op.sinks).reshape(-1)
+    if op.soft_cap is None:
+        sinks = None if sinks is None else sinks.astype(q.dtype)
+        return mx.fast.scaled_dot_product_attention(q, keys, values, scale=op.scale, mask=mask, sinks=sinks)
+    return _soft_capped(op, q, mask, sinks, keys, values)
+
+
+def _soft_capped(
+    op: Attention, q: mx.array, mask: mx.array, sinks: mx.array | None, keys: mx.array, values: mx.array
+) -> mx.array:
+    """Attend with capped scores, which MLX's own attention does not know."""
+    sequences, heads, rows, length = q.shape
+    queries = q.reshape(sequences, op.head_count_kv, -1, length)  # the heads of a KV head one after another
+    scores = (queries @ mx.swapaxes(keys, -1, -2)).astype(mx.float32) * op.scale
+    scores = (op.soft_cap or 1.0) * mx.tanh(scores / op.soft_cap)
+    scores = mx.where(mask, scores.reshape(sequences, heads, rows, -1), -mx.inf)
+    if sinks is not None:
+        extra = mx.broadcast_to(sinks.reshape(1, -1, 1, 1), (sequences, heads, rows, 1))
+        scores = mx.concatenate([scores, extra], axis=-1)
+    weights = mx.softmax(scores, axis=-1)[..., : keys.shape[2]]
+    weights = weights.reshape(sequences, op.head_count_kv, -1, keys.shape[2])
+    return (weights.astype(values.dtype) @ values).reshape(sequences, heads, rows, -1)

@@ -1,0 +1,55 @@
+"""The KV cache on the device: blocks of positions for every attention layer."""
+
+import mlx.core as mx
+import numpy as np
+from numpy.typing import NDArray
+
+from rase_models.backends.base import BLOCK_TOKENS
+from rase_models.backends.metal.groups import Group
+from rase_models.kv_type import KvType
+from rase_models.program import KvLayer
+
+KV_DTYPES = {KvType.F32: mx.float32, KvType.F16: mx.float16}
+
+
+class LayerCache:
+    """The keys and values of one attention layer, [blocks, BLOCK_TOKENS, heads, length]."""
+
+    def __init__(self, layer: KvLayer, group: int, dtype: mx.Dtype) -> None:
+        self.group = group
+        self.dtype = dtype
+        self.keys = mx.zeros((0, BLOCK_TOKENS, layer.head_count_kv, layer.key_length), dtype)
+        self.values = mx.zeros((0, BLOCK_TOKENS, layer.head_count_kv, layer.value_length), dtype)
+
+    def reserve(self, blocks: int) -> None:
+        """Grow to at least so many blocks."""
+        self.keys, self.values = (_grown(array, blocks) for array in (self.keys, self.values))
+        mx.eval(self.keys, self.values)
+
+    def copy_block(self, source: int, target: int) -> None:
+        """Copy a block."""
+        self.keys[target] = self.keys[source]
+        self.values[target] = self.values[source]
+        mx.eval(self.keys, self.values)  # arrays may be evaluated only by the thread that describes them
+
+    def write(self, table: NDArray[np.int32], group: Group, keys: mx.array, values: mx.array) -> None:
+        """Store keys and values [sequences, rows of each, width] of a group by its block table."""
+        blocks = mx.array(table[group.sequences[:, None], group.positions // BLOCK_TOKENS])
+        slots = mx.array(group.positions % BLOCK_TOKENS)
+        self.keys[blocks, slots] = keys.reshape(*slots.shape, *self.keys.shape[2:]).astype(self.dtype)
+        self.values[blocks, slots] = values.reshape(*slots.shape, *self.values.shape[2:]).astype(self.dtype)
+
+    def read(self, blocks: NDArray[np.int32]) -> tuple[mx.array, mx.array]:
+        """Return keys and values of blocks [sequences, blocks]: [sequences, heads, positions, length]."""
+        keys, values = (_joined(array[mx.array(blocks)]) for array in (self.keys, self.values))
+        return keys, values
+
+
+def _grown(array: mx.array, blocks: int) -> mx.array:
+    more = blocks - array.shape[0]
+    return array if more <= 0 else mx.concatenate([array, mx.zeros((more, *array.shape[1:]), array.dtype)])
+
+
+def _joined(blocks: mx.array) -> mx.array:
+    sequences, _, _, heads, length = blocks.shape
+    return blocks.reshape(sequences, -1, heads, length).transpose(0, 2, 1, 3)

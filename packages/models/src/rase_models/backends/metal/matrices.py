@@ -1,0 +1,152 @@
+"""Matrices on the device: quantised in MLX's affine form, or floats."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+import mlx.core as mx
+import numpy as np
+
+from rase_models.backends.metal.affine import AFFINE, GROUP, AffineForm, pack
+from rase_models.gguf import Weight
+from rase_models.gguf.quants import BLOCK_DTYPES, dequantize
+from rase_models.gguf.types import GgmlType
+from rase_models.program import TensorSlice
+
+_BLOCKS_AT_ONCE = 1 << 16  # of the file, so that what is taken apart stays small beside the model
+
+
+@dataclass(frozen=True, slots=True)
+class FloatMatrix:
+    """A matrix [..., out, in], or a vector, of floats."""
+
+    values: mx.array
+
+    def times(self, x: mx.array) -> mx.array:
+        """Return x @ matrix.T, float32 [rows, out]."""
+        return (x.astype(self.values.dtype) @ mx.swapaxes(self.values, -1, -2)).astype(mx.float32)
+
+    def gathered(self, x: mx.array, experts: mx.array) -> mx.array:
+        """Return the products of x [rows, 1 or used, 1, in] with each row's experts [rows, used]."""
+        whole = mx.gather_mm(
+            x.astype(self.values.dtype), mx.swapaxes(self.values, -1, -2), rhs_indices=experts
+        )
+        return whole.astype(mx.float32)
+
+    def rows(self, indices: mx.array) -> mx.array:
+        """Return rows as float32 [indices, in]."""
+        return self.values[indices].astype(mx.float32)
+
+    def floats(self) -> mx.array:
+        """Return everything as float32."""
+        return self.values.astype(mx.float32)
+
+    def part(self, first: int, last: int) -> "FloatMatrix":
+        """Return rows `first` to last - 1 of a matrix or of each of a stack, or such elements of a vector."""
+        values = self.values
+        return FloatMatrix(values[first:last] if values.ndim == 1 else values[..., first:last, :])
+
+    @property
+    def arrays(self) -> tuple[mx.array, ...]:
+        """What is in memory."""
+        return (self.values,)
+
+
+@dataclass(frozen=True, slots=True)
+class AffineMatrix:
+    """A matrix [..., out, in] of codes: uint32 [..., out, in * bits / 32], scales and biases [..., out, in / 32]."""
+
+    codes: mx.array
+    scales: mx.array
+    biases: mx.array
+    bits: int
+
+    def times(self, x: mx.array) -> mx.array:
+        """Return x @ matrix.T, float32 [rows, out]."""
+        out = mx.quantized_matmul(
+            x.astype(self.scales.dtype), *self.arrays, transpose=True, group_size=GROUP, bits=self.bits
+        )
+        return out.astype(mx.float32)
+
+    def gathered(self, x: mx.array, experts: mx.array) -> mx.array:
+        """Return the products of x [rows, 1 or used, 1, in] with each row's experts [rows, used]."""
+        out = mx.gather_qmm(
+            x.astype(self.scales.dtype),
+            *self.arrays,
+            rhs_indices=experts,
+            transpose=True,
+            group_size=GROUP,
+            bits=self.bits,
+        )
+        return out.astype(mx.float32)
+
+    def rows(self, indices: mx.array) -> mx.array:
+        """Return rows as float32 [indices, in]."""
+        return self._dequantized(*(array[indices] for array in self.arrays))
+
+    def floats(self) -> mx.array:
+        """Return everything as float32."""
+        return self._dequantized(*self.arrays)
+
+    def part(self, first: int, last: int) -> "AffineMatrix":
+        """Return rows `first` to last - 1 of the matrix or of each of a stack."""
+        codes, scales, biases = (array[..., first:last, :] for array in self.arrays)
+        return replace(self, codes=codes, scales=scales, biases=biases)
+
+    @property
+    def arrays(self) -> tuple[mx.array, mx.array, mx.array]:
+        """What is in memory."""
+        return self.codes, self.scales, self.biases
+
+    def _dequantized(self, codes: mx.array, scales: mx.array, biases: mx.array) -> mx.array:
+        return mx.dequantize(codes, scales, biases, group_size=GROUP, bits=self.bits).astype(mx.float32)
+
+
+Matrix = FloatMatrix | AffineMatrix
+
+
+def matrix_of(weight: Weight, dtype: mx.Dtype) -> Matrix:
+    """Put a tensor on the device, scales and wide floats as `dtype`; what is no matrix becomes float32."""
+    info = weight.info
+    form = AFFINE.get(info.type)
+    if len(info.shape) > 1 and form is not None and info.shape[-1] % GROUP == 0:
+        return _affine(weight, form, dtype)
+    values = mx.array(dequantize(info.type, weight.data, info.shape))
+    kept = dtype if len(info.shape) > 1 else mx.float32
+    return FloatMatrix(_evaluated(values.astype(kept)))
+
+
+def _affine(weight: Weight, form: AffineForm, dtype: mx.Dtype) -> AffineMatrix:
+    shape, type_ = weight.info.shape, weight.info.type
+    blocks = np.ascontiguousarray(weight.data).reshape(-1).view(BLOCK_DTYPES[type_])
+    parts = [form.of(part) for part in _pieces(blocks)]
+    codes = np.concatenate([pack(part.codes, form.bits).reshape(-1) for part in parts])
+    scales = np.concatenate([part.scales.reshape(-1) for part in parts])
+    biases = np.concatenate([part.biases.reshape(-1) for part in parts])
+    return AffineMatrix(
+        _evaluated(mx.array(codes.reshape(*shape[:-1], -1))),
+        _evaluated(mx.array(scales.reshape(*shape[:-1], -1)).astype(dtype)),
+        _evaluated(mx.array(biases.reshape(*shape[:-1], -1)).astype(dtype)),
+        form.bits,
+    )
+
+
+def _pieces(
+    blocks: np.ndarray[tuple[int], np.dtype[np.void]],
+) -> Iterator[np.ndarray[tuple[int], np.dtype[np.void]]]:
+    for first in range(0, len(blocks), _BLOCKS_AT_ONCE):
+        yield blocks[first : first + _BLOCKS_AT_ONCE]
+
+
+def _evaluated(array: mx.array) -> mx.array:
+    mx.eval(array)
+    return array
+
+
+def sliced(matrix: Matrix, part: TensorSlice) -> Matrix:
+    """Return a part of a tensor."""
+    return matrix.part(part.first, part.last)
+
+
+def float_types() -> frozenset[GgmlType]:
+    """Return the types that are kept as floats."""
+    return frozenset(BLOCK_DTYPES) - frozenset(AFFINE)

@@ -1,0 +1,167 @@
+"""What every op means, in MLX. Nothing is computed until the run's logits are evaluated."""
+
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
+
+import mlx.core as mx
+import numpy as np
+
+from rase_models.backends.metal.activations import ACTIVATIONS, gated
+from rase_models.backends.metal.attention import attention
+from rase_models.backends.metal.experts import moe_ffn
+from rase_models.backends.metal.recurrent import gated_delta, short_conv, state_scan
+from rase_models.backends.metal.run import Run
+from rase_models.program import (
+    Activate,
+    Add,
+    Attention,
+    CopyParts,
+    Embed,
+    GatedActivation,
+    GatedDelta,
+    HeadLinear,
+    LayerNorm,
+    Linear,
+    MoeFfn,
+    Op,
+    RmsNorm,
+    Rope,
+    RopePairing,
+    Rotate,
+    SelectOutputs,
+    ShortConv,
+    SoftCap,
+    StateScan,
+)
+
+
+def embed(op: Embed, run: Run) -> None:
+    rows = run.rows.positions if op.by_position else run.rows.tokens
+    run.buffers[op.out] = run.weights[op.weight].rows(mx.array(rows)) * op.scale
+
+
+def rms_norm(op: RmsNorm, run: Run) -> None:
+    parts = run.parts(op.x, op.heads)
+    normed = parts * mx.rsqrt(mx.mean(mx.square(parts), axis=-1, keepdims=True) + op.eps)
+    run.buffers[op.out] = _flat(normed * _of_parts(op, run, op.weight))
+
+
+def layer_norm(op: LayerNorm, run: Run) -> None:
+    parts = run.parts(op.x, op.heads)
+    parts = parts - mx.mean(parts, axis=-1, keepdims=True)
+    variance = mx.mean(mx.square(parts), axis=-1, keepdims=True)
+    normed = parts * mx.rsqrt(variance + op.eps) * _of_parts(op, run, op.weight)
+    if op.bias is not None:
+        normed = normed + _of_parts(op, run, op.bias)
+    run.buffers[op.out] = _flat(normed)
+
+
+def _of_parts(op: RmsNorm | LayerNorm, run: Run, name: str) -> mx.array:
+    """Return a norm's vector for its parts, [1 or parts, width of a part]."""
+    return run.vector(name).reshape(1 if op.shared else op.heads, -1)
+
+
+def _flat(parts: mx.array) -> mx.array:
+    return parts.reshape(parts.shape[0], -1)
+
+
+def linear(op: Linear, run: Run) -> None:
+    out = _product(op, run) * op.scale
+    if op.bias is not None:
+        out = out + run.vector(op.bias) * op.bias_scale
+    run.buffers[op.out] = out
+
+
+def _product(op: Linear, run: Run) -> mx.array:
+    x, matrix = run.buffers[op.x], run.weights[op.weight]
+    if matrix.arrays[0].ndim > 1:
+        return matrix.times(x)
+    return x @ matrix.floats()[:, None]
+
+
+def head_linear(op: HeadLinear, run: Run) -> None:
+    x = run.parts(op.x, op.heads)
+    weight = run.weights[op.weight].floats().reshape(op.heads, -1, x.shape[-1])
+    run.buffers[op.out] = _flat((weight[None] @ x[..., None])[..., 0])
+
+
+def copy_parts(op: CopyParts, run: Run) -> None:
+    x = run.parts(op.x, 1 if op.shared else op.parts)[..., op.first : op.first + op.width]
+    x = mx.broadcast_to(x, (x.shape[0], op.parts, op.width))
+    whole = mx.zeros((x.shape[0], op.parts * op.length))
+    out = run.buffers.get(op.out, whole).reshape(x.shape[0], op.parts, op.length)
+    before, after = out[..., : op.out_first], out[..., op.out_first + op.width :]
+    run.buffers[op.out] = _flat(mx.concatenate([before, x, after], axis=-1))
+
+
+def rotate(op: Rotate, run: Run) -> None:
+    x, rope = run.parts(op.x, op.heads), op.rope
+    cosine, sine = _turns(rope, run.rows.positions)
+    turning, rest = x[..., : rope.dimensions], x[..., rope.dimensions :]
+    if rope.pairing is RopePairing.ADJACENT:
+        a, b = turning[..., 0::2], turning[..., 1::2]
+        turned = mx.stack([a * cosine - b * sine, a * sine + b * cosine], axis=-1)
+        turned = turned.reshape(turning.shape)
+    else:
+        a, b = mx.split(turning, 2, axis=-1)
+        turned = mx.concatenate([a * cosine - b * sine, a * sine + b * cosine], axis=-1)
+    run.buffers[op.x] = _flat(mx.concatenate([turned, rest], axis=-1))
+
+
+def _turns(
+    rope: Rope, positions: np.ndarray[tuple[int, ...], np.dtype[np.int32]]
+) -> tuple[mx.array, mx.array]:
+    """Return cosines and sines for the pairs of every row, [rows, 1, pairs]; angles are float64."""
+    angles = positions[:, None, None] * np.array(rope.frequencies)
+    steps = np.log1p(positions // rope.growth_length)
+    magnitude = (rope.magnitude * (1 + rope.growth * steps))[:, None, None]
+    cosine, sine = np.cos(angles) * magnitude, np.sin(angles) * magnitude
+    return mx.array(cosine.astype(np.float32)), mx.array(sine.astype(np.float32))
+
+
+def activate(op: Activate, run: Run) -> None:
+    run.buffers[op.out] = ACTIVATIONS[op.activation](run.buffers[op.x])
+
+
+def gated_activation(op: GatedActivation, run: Run) -> None:
+    run.buffers[op.out] = gated(op.activation, run.buffers[op.gate], run.buffers[op.up])
+
+
+def soft_cap(op: SoftCap, run: Run) -> None:
+    run.buffers[op.x] = op.cap * mx.tanh(run.buffers[op.x] / op.cap)
+
+
+def add(op: Add, run: Run) -> None:
+    run.buffers[op.out] = run.buffers[op.x] + run.buffers[op.y]
+
+
+def select_outputs(op: SelectOutputs, run: Run) -> None:
+    run.buffers[op.out] = run.buffers[op.x][mx.array(run.rows.outputs)]
+
+
+_OPS: Mapping[type[Op], Callable[..., None]] = MappingProxyType(
+    {
+        Activate: activate,
+        Add: add,
+        Attention: attention,
+        CopyParts: copy_parts,
+        Embed: embed,
+        GatedActivation: gated_activation,
+        GatedDelta: gated_delta,
+        HeadLinear: head_linear,
+        LayerNorm: layer_norm,
+        Linear: linear,
+        MoeFfn: moe_ffn,
+        RmsNorm: rms_norm,
+        Rotate: rotate,
+        SelectOutputs: select_outputs,
+        ShortConv: short_conv,
+        SoftCap: soft_cap,
+        StateScan: state_scan,
+    }
+)
+
+
+def execute(op: Op, run: Run) -> None:
+    """Describe one op on the buffers of a run."""
+    _OPS[type(op)](op, run)

@@ -1,0 +1,73 @@
+"""What the ops mean that carry a state from one row of a sequence to the next."""
+
+import mlx.core as mx
+
+from rase_models.backends.metal.groups import Group
+from rase_models.backends.metal.run import Run
+from rase_models.program import GatedDelta, ShortConv, StateScan
+
+
+def _rows_of(values: mx.array, group: Group) -> mx.array:
+    """Return the rows of a group: [sequences, rows of each, ...]."""
+    return values[mx.array(group.rows)]
+
+
+def short_conv(op: ShortConv, run: Run) -> None:
+    x, weight = run.buffers[op.x], run.vector(op.weight)
+    results = []
+    for group, state in run.states_of(op.state):
+        rows = _rows_of(x, group)
+        count = rows.shape[1]
+        padded = mx.concatenate([state.reshape(len(state), op.taps - 1, -1), rows], axis=1)
+        results.append(sum(weight[:, j] * padded[:, j : j + count] for j in range(op.taps)))
+        run.keep_states(op.state, group, padded[:, count:])
+    out = run.gathered(results)
+    run.buffers[op.out] = out if op.bias is None else out + run.vector(op.bias)
+
+
+def state_scan(op: StateScan, run: Run) -> None:
+    x = run.parts(op.x, op.heads)
+    b, c = (mx.repeat(run.parts(name, op.groups), op.heads // op.groups, axis=1) for name in (op.b, op.c))
+    step = run.buffers[op.step]
+    decay, skip = run.vector(op.decay).reshape(-1), run.vector(op.skip).reshape(-1, 1)
+    shares = mx.exp(step * decay)
+    results = []
+    for group, state in run.states_of(op.state):
+        h = state.reshape(len(state), op.heads, x.shape[-1], b.shape[-1])
+        outs = []
+        for column in group.rows.T:
+            rows = mx.array(column)
+            h = shares[rows][..., None, None] * h
+            h = h + (step[rows][..., None] * x[rows])[..., None] * b[rows][:, :, None]
+            outs.append((h @ c[rows][..., None])[..., 0] + skip * x[rows])
+        results.append(mx.stack(outs, axis=1).reshape(len(state), len(outs), -1))
+        run.keep_states(op.state, group, h)
+    run.buffers[op.out] = run.gathered(results)
+
+
+def gated_delta(op: GatedDelta, run: Run) -> None:
+    repeats = op.heads // op.key_heads
+    q, k = (
+        mx.tile(_normalised(run.parts(name, op.key_heads), op.eps), (1, repeats, 1)) for name in (op.q, op.k)
+    )
+    q = q / q.shape[-1] ** 0.5
+    v, beta = run.parts(op.v, op.heads), run.buffers[op.beta]
+    shares = mx.exp(run.buffers[op.step] * run.vector(op.decay).reshape(-1))
+    results = []
+    for group, state in run.states_of(op.state):
+        h = state.reshape(len(state), op.heads, q.shape[-1], v.shape[-1])
+        outs = []
+        for column in group.rows.T:
+            rows = mx.array(column)
+            h = shares[rows][..., None, None] * h
+            known = (k[rows][:, :, None] @ h)[:, :, 0]
+            change = beta[rows][..., None] * (v[rows] - known)
+            h = h + k[rows][..., None] * change[:, :, None]
+            outs.append((q[rows][:, :, None] @ h)[:, :, 0])
+        results.append(mx.stack(outs, axis=1).reshape(len(state), len(outs), -1))
+        run.keep_states(op.state, group, h)
+    run.buffers[op.out] = run.gathered(results)
+
+
+def _normalised(x: mx.array, eps: float) -> mx.array:
+    return x * mx.rsqrt(mx.square(x).sum(axis=-1, keepdims=True) + eps)

@@ -1,0 +1,70 @@
+"""A run of a Program: what its ops read and write."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+import mlx.core as mx
+import numpy as np
+
+from rase_models.backends.base import Rows
+from rase_models.backends.metal.cache import LayerCache
+from rase_models.backends.metal.groups import Group, Window, groups_of, window_of
+from rase_models.backends.metal.matrices import Matrix
+
+
+@dataclass(slots=True)
+class Run:
+    """The rows of a run, its weights, caches and states, and the buffers so far, float32 [rows, width].
+
+    Attributes:
+        states: of each stateful op, float32 [slots, size]; ops put new arrays there.
+    """
+
+    rows: Rows
+    weights: Mapping[str, Matrix]
+    caches: Sequence[LayerCache]
+    states: list[mx.array]
+    groups: tuple[Group, ...]
+    buffers: dict[str, mx.array] = field(default_factory=dict)
+    _windows: dict[tuple[int, int, int | None], Window] = field(default_factory=dict)
+
+    @classmethod
+    def of(
+        cls, rows: Rows, weights: Mapping[str, Matrix], caches: Sequence[LayerCache], states: list[mx.array]
+    ) -> "Run":
+        """Begin a run."""
+        return cls(rows, weights, caches, states, groups_of(rows))
+
+    def parts(self, name: str, count: int) -> mx.array:
+        """Return the equal parts of every row of a buffer: [rows, parts, width / parts]."""
+        values = self.buffers[name]
+        return values.reshape(values.shape[0], count, -1)
+
+    def vector(self, name: str) -> mx.array:
+        """Return a weight as float32."""
+        return self.weights[name].floats()
+
+    def window(self, group: int, kv_group: int, window: int | None) -> Window:
+        """Return what a group of sequences sees in a group of layers; computed once in a run."""
+        key = (group, kv_group, window)
+        if key not in self._windows:
+            self._windows[key] = window_of(self.groups[group], self.rows.block_tables[kv_group], window)
+        return self._windows[key]
+
+    def gathered(self, values: Sequence[mx.array]) -> mx.array:
+        """Put results of the groups, [sequences, rows of each, width], back in the order of the run's rows."""
+        order = np.argsort(np.concatenate([group.rows.reshape(-1) for group in self.groups]))
+        flat = [value.reshape(-1, value.shape[-1]) for value in values]
+        return mx.concatenate(flat)[mx.array(order)]
+
+    def states_of(self, layer: int) -> Iterator[tuple[Group, mx.array]]:
+        """Give each group with its states before its rows, [sequences, size]: zeros where a sequence begins."""
+        for group in self.groups:
+            held = self.states[layer][mx.array(self.rows.states[group.sequences])]
+            goes_on = mx.array(group.positions[:, :1] > 0)
+            yield group, mx.where(goes_on, held, 0)
+
+    def keep_states(self, layer: int, group: Group, states: mx.array) -> None:
+        """Replace the states of a group."""
+        slots = mx.array(self.rows.states[group.sequences])
+        self.states[layer][slots] = states.reshape(len(group.sequences), -1)

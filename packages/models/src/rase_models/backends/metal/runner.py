@@ -1,0 +1,99 @@
+"""Run Programs in MLX: a run is described op by op, then evaluated at once."""
+
+from collections.abc import Iterator, Mapping
+
+import mlx.core as mx
+import numpy as np
+from numpy.typing import NDArray
+
+from rase_models.backends.base import Rows
+from rase_models.backends.metal.cache import KV_DTYPES, LayerCache
+from rase_models.backends.metal.device import check_room, faults
+from rase_models.backends.metal.matrices import Matrix, matrix_of, sliced
+from rase_models.backends.metal.ops import execute
+from rase_models.backends.metal.run import Run
+from rase_models.gguf import Weight
+from rase_models.kv_type import KvType
+from rase_models.program import Program
+
+MAX_ROWS = 512
+
+
+def device_weights(program: Program, weights: Iterator[Weight], dtype: mx.Dtype) -> dict[str, Matrix]:
+    """Put the weights that a program names on the device, parts of them under their own names.
+
+    Raises DeviceOutOfMemory as soon as they take more than the GPU should give.
+    """
+    kept: dict[str, Matrix] = {}
+    for weight in weights:
+        if weight.info.name in program.tensors:
+            kept[weight.info.name] = matrix_of(weight, dtype)
+            check_room(sum(array.nbytes for matrix in kept.values() for array in matrix.arrays))
+    parts = {
+        name: sliced(kept[part.tensor], part) for name, part in program.slices.items() if part.tensor in kept
+    }
+    return kept | parts
+
+
+class MetalRunner:
+    """A Program with its weights, caches and states in MLX's arrays."""
+
+    max_rows = MAX_ROWS
+    threads = None
+
+    def __init__(self, program: Program, weights: Mapping[str, Matrix], kv_type: KvType) -> None:
+        self._program = program
+        self._weights = dict(weights)
+        self._groups = program.kv_groups
+        self._caches = _caches(program, KV_DTYPES[kv_type])
+        self._states = [mx.zeros((0, size)) for size in program.state_sizes]
+
+    def reserve(self, group: int, blocks: int) -> None:
+        """Make room for at least so many KV blocks of a group of layers. Raises DeviceOutOfMemory."""
+        with faults():
+            for layer in self._groups[group].layers:
+                self._caches[layer].reserve(blocks)
+
+    def copy_block(self, group: int, source: int, target: int) -> None:
+        """Copy a KV block of a group, all its layers."""
+        with faults():
+            for layer in self._groups[group].layers:
+                self._caches[layer].copy_block(source, target)
+
+    def reserve_states(self, slots: int) -> None:
+        """Make room for at least so many slots of states. Raises DeviceOutOfMemory."""
+        with faults():
+            for layer, states in enumerate(self._states):
+                more = mx.zeros((max(slots - states.shape[0], 0), states.shape[1]))
+                self._states[layer] = mx.concatenate([states, more])
+            mx.eval(*self._states)
+
+    def copy_state(self, source: int, target: int) -> None:
+        """Copy a slot, all states."""
+        with faults():
+            for states in self._states:
+                states[target] = states[source]
+            mx.eval(*self._states)
+
+    def run(self, rows: Rows) -> NDArray[np.float32]:
+        """Compute float32 [outputs, vocab_size]; writes keys and values of all rows. Raises DeviceOutOfMemory."""
+        run = Run.of(rows, self._weights, self._caches, self._states)
+        for op in self._program.ops:
+            execute(op, run)
+        logits = run.buffers["logits"].astype(mx.float32)
+        kept = [array for cache in self._caches for array in (cache.keys, cache.values)]
+        with faults():
+            mx.eval(logits, *kept, *self._states)
+        return np.array(logits, copy=True)
+
+    def close(self) -> None:
+        """Free the memory."""
+        self._weights.clear()
+        self._caches = ()
+        self._states = []
+        mx.clear_cache()
+
+
+def _caches(program: Program, dtype: mx.Dtype) -> tuple[LayerCache, ...]:
+    groups = {layer: index for index, group in enumerate(program.kv_groups) for layer in group.layers}
+    return tuple(LayerCache(layer, groups[index], dtype) for index, layer in enumerate(program.kv_layers))
