@@ -3,6 +3,7 @@
 import threading
 import time
 from collections.abc import Callable
+from typing import Any, TypeVar, cast
 
 import numpy as np
 from numba import njit
@@ -17,6 +18,13 @@ _STREAM_NBYTES = 1 << 29
 _DOTS = 16
 _ROUNDS = 1_000_000
 _AHEAD = 4096
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+def _compiled(function: F) -> F:
+    """Decorate a function of numbers that Python calls."""
+    return cast(F, njit(**OPTIONS)(function))
 
 
 @operation(void, i64, i64, i64)
@@ -49,12 +57,12 @@ def _many_dots(code: Code, address: Value, rounds: Value, result: Value) -> None
         code.store(code.at(result, 64 * part), b.load(total))
 
 
-@njit(**OPTIONS)
+@_compiled
 def _read(address: int, nbytes: int, result: int) -> None:
     _sum_bytes(address, nbytes, result)
 
 
-@njit(**OPTIONS)
+@_compiled
 def _multiply(address: int, rounds: int, result: int) -> None:
     _many_dots(address, rounds, result)
 

@@ -10,6 +10,8 @@ import json
 import statistics
 import sys
 import time
+from collections.abc import Sequence
+from ctypes import c_void_p
 
 import llama_cpp as llama
 
@@ -17,25 +19,27 @@ MODEL, (THREADS, PROMPT, GENERATED, DEPTH, REPEATS) = sys.argv[1], map(int, sys.
 BATCH = 512
 
 
-def load_model():
+def load_model() -> c_void_p:
     """Load the model for the CPU, without a log."""
     llama.llama_backend_init()
     parameters = llama.llama_model_default_params()
     parameters.n_gpu_layers = 0
-    return llama.llama_model_load_from_file(MODEL.encode(), parameters)
+    model: c_void_p = llama.llama_model_load_from_file(MODEL.encode(), parameters)
+    return model
 
 
-def new_context(model, flash_attention):
+def new_context(model: c_void_p, flash_attention: int) -> c_void_p:
     """Return a context for one round; flash attention is -1 (its own choice), 0 or 1."""
     parameters = llama.llama_context_default_params()
     parameters.n_ctx = DEPTH + PROMPT + GENERATED + 16
     parameters.n_batch = parameters.n_ubatch = BATCH
     parameters.n_threads = parameters.n_threads_batch = THREADS
     parameters.flash_attn_type = flash_attention
-    return llama.llama_init_from_model(model, parameters)
+    context: c_void_p = llama.llama_init_from_model(model, parameters)
+    return context
 
 
-def append(context, tokens):
+def append(context: c_void_p, tokens: Sequence[int]) -> None:
     """Compute tokens and the logits of the last one."""
     for start in range(0, len(tokens), BATCH):
         piece = tokens[start : start + BATCH]
@@ -44,7 +48,7 @@ def append(context, tokens):
     llama.llama_get_logits_ith(context, -1)[0]
 
 
-def one_round(context, tokens):
+def one_round(context: c_void_p, tokens: Sequence[int]) -> tuple[float, float]:
     """Return the seconds of prefill and of decoding."""
     llama.llama_memory_clear(llama.llama_get_memory(context), True)
     if DEPTH:
@@ -58,7 +62,7 @@ def one_round(context, tokens):
     return between - before, time.perf_counter() - between
 
 
-def measure(model, flash_attention):
+def measure(model: c_void_p, flash_attention: int) -> tuple[float, float]:
     """Return the speeds of rounds after one to warm up."""
     context = new_context(model, flash_attention)
     tokens = [100 + 7919 * step % 29000 for step in range(max(DEPTH + PROMPT, 16))]
@@ -69,7 +73,7 @@ def measure(model, flash_attention):
     return PROMPT / prefill, GENERATED / decode
 
 
-def main():
+def main() -> None:
     """Measure and print."""
     quiet = llama.llama_log_callback(lambda *arguments: None)
     llama.llama_log_set(quiet, None)

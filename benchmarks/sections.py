@@ -122,9 +122,11 @@ def _load_seconds(path: Path, threads: int) -> float:
 
 def _kv_megabytes(path: Path, tokens: int) -> float:
     from rase_models.architectures import build_program
-    from rase_models.backends.cpu.lowering.lowering import layer_offsets
+    from rase_models.backends import load_backend
+    from rase_models.backends.base import BLOCK_TOKENS
 
-    return -(-tokens // 64) * layer_offsets(build_program(open_gguf(path)).kv_layers)[-1] / 1e6
+    block_nbytes = load_backend("cpu").block_nbytes(build_program(open_gguf(path)))
+    return -(-tokens // BLOCK_TOKENS) * block_nbytes / 1e6
 
 
 def busy(engines: Engines, folder: Path) -> Iterator[Row]:
