@@ -9,6 +9,7 @@ import pytest
 from rase_core.errors import IntegrityMismatch, RequestTimeout, ShuttingDown
 from rase_core.sampling import GenerationConfig
 from rase_models import AsyncEngine, Engine
+from rase_models.async_stream import AsyncHandle
 from rase_models.request import Completion, Terms
 from rase_models.testing import write_tiny_model
 from rase_models.testing_gates import LoadGate, SlowCompletion
@@ -44,6 +45,11 @@ async def until(condition: Callable[[], bool]) -> None:
     async with asyncio.timeout(60):
         while not condition():
             await asyncio.sleep(0.001)
+
+
+async def answered(handle: AsyncHandle) -> None:
+    async for _ in handle:
+        pass
 
 
 def test_whoever_waits_for_a_slow_load_keeps_nobody_else_waiting(asked: AsyncEngine, gate: LoadGate) -> None:
@@ -96,7 +102,7 @@ def test_a_task_that_is_cancelled_while_it_waits_for_a_thread_asks_nothing(
     async def ask() -> None:
         session = await asked.load("quick")
         held = SlowCompletion("Hello", Terms(config=CONFIG), lambda: gate.is_reached.wait(60))
-        others = [asyncio.create_task(anext(asked.submit("quick", held))) for _ in range(MANY)]
+        others = [asyncio.create_task(answered(asked.submit("quick", held))) for _ in range(MANY)]
         task = asyncio.create_task(asked.generate("quick", "Hello", CONFIG))
         await asyncio.sleep(0.01)
         task.cancel()

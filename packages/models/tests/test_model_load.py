@@ -11,17 +11,14 @@ from pathlib import Path
 
 import pytest
 from rase_core.errors import BackendFailure, EngineError, IntegrityMismatch, RequestTimeout, ShuttingDown
-from rase_core.manifest import ModelManifest
 from rase_core.progress import ProgressEvent, ProgressPhase
 from rase_core.sampling import GenerationConfig
 from rase_models import Engine, Session, SessionCache
-from rase_models.architectures import build_program
-from rase_models.backends import load_backend
 from rase_models.decoder import ProgramDecoder
-from rase_models.gguf import GgufFile, open_gguf
+from rase_models.gguf import GgufFile
 from rase_models.request import Completion, Terms
-from rase_models.session_loader import SessionLoader
 from rase_models.testing import write_tiny_model
+from rase_models.testing_faults import FaultyLoader
 from rase_models.testing_gates import LoadGate, SlowCompletion
 
 CONFIG = GenerationConfig(max_tokens=5, ignore_eos=True)
@@ -173,7 +170,7 @@ def test_a_failed_load_keeps_nothing(tmp_path: Path, engine: Engine, gate: LoadG
         with pytest.raises(IntegrityMismatch):
             engine.load("damaged")
         wait_for(lambda: not load_threads())
-        assert not [thing for thing in gc.get_objects() if isinstance(thing, ProgramDecoder | GgufFile)]
+        assert not [file for file in gc.get_objects() if isinstance(file, GgufFile) and file.path == weights]
     finally:
         gc.enable()
 
@@ -186,27 +183,11 @@ class StickyDecoder(ProgramDecoder):
         raise BackendFailure("it does not let go")
 
 
-class StickyLoader(SessionLoader):
-    """Loads two models that are hard to get rid of, and then others."""
-
-    loaded = 0
-
-    def load(self, manifest: ModelManifest, device: str) -> Session:
-        session = super().load(manifest, device)
-        StickyLoader.loaded += 1
-        if StickyLoader.loaded <= 2:
-            file = open_gguf(manifest.weights_path)
-            program = build_program(file)
-            runner = load_backend(device).load(program, file.weights())
-            session.decoder = StickyDecoder(program, runner, frozenset())
-        return session
-
-
 @pytest.fixture
-def sticky(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Engine]:
+def sticky(tmp_path: Path) -> Iterator[Engine]:
     """An engine with the models `one` and `two`; the first two sessions cannot be closed."""
-    monkeypatch.setattr(StickyLoader, "loaded", 0)
-    with Engine(tmp_path / "store", "reference", cache=SessionCache(StickyLoader())) as engine:
+    cache = SessionCache(FaultyLoader(kind=StickyDecoder, faults=2))
+    with Engine(tmp_path / "store", "reference", cache=cache) as engine:
         for model_id in ("one", "two"):
             engine.import_model(write_tiny_model(tmp_path / f"{model_id}.gguf"), model_id)
         yield engine
@@ -233,7 +214,6 @@ def test_all_models_are_let_go_whatever_one_of_them_says(sticky: Engine) -> None
 
 ENDING = """
 import sys, threading
-from rase_core.manifest import ModelManifest
 from rase_core.progress import ProgressPhase
 from rase_models import Engine
 

@@ -10,6 +10,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
+from rase_core.decoder import Batch, Logits
 from rase_core.errors import (
     BackendFailure,
     EngineError,
@@ -21,9 +22,11 @@ from rase_core.progress import ProgressEvent, ProgressPhase
 from rase_core.registry import ModelRegistry
 from rase_core.sampling import GenerationConfig
 from rase_models import Engine, SessionCache
+from rase_models.decoder import ProgramDecoder
 from rase_models.request import Completion, Terms
 from rase_models.session_loader import SessionLoader
 from rase_models.testing import write_tiny_model
+from rase_models.testing_faults import FaultyLoader
 
 CONFIG = GenerationConfig(max_tokens=5, ignore_eos=True)
 LONG = GenerationConfig(max_tokens=100, ignore_eos=True)
@@ -191,17 +194,23 @@ def test_a_session_goes_when_its_last_request_is_answered(engine: Engine) -> Non
     wait_for(lambda: not scheduler_threads())
 
 
-def test_a_session_whose_scheduler_broke_is_replaced(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
-    def fail(batch: object) -> object:
+class DefectiveDecoder(ProgramDecoder):
+    """Fails in a way that nobody has thought of."""
+
+    def forward(self, batch: Batch) -> Logits:
         raise RuntimeError("a defect")
 
-    session = engine.load("tiny")
-    monkeypatch.setattr(session.decoder, "forward", fail)
-    with pytest.raises(BackendFailure, match="a defect"):
-        engine.generate("tiny", "Hello", CONFIG)
-    wait_for(lambda: session.is_broken)
-    assert len(engine.generate("tiny", "Hello", CONFIG).tokens) == 5
-    assert engine.load("tiny") is not session
+
+def test_a_session_whose_scheduler_broke_is_replaced(tmp_path: Path, weights: Path) -> None:
+    cache = SessionCache(FaultyLoader(kind=DefectiveDecoder))
+    with Engine(tmp_path / "other", "reference", cache=cache) as engine:
+        engine.import_model(weights, "tiny")
+        session = engine.load("tiny")
+        with pytest.raises(BackendFailure, match="a defect"):
+            engine.generate("tiny", "Hello", CONFIG)
+        wait_for(lambda: session.is_broken)
+        assert len(engine.generate("tiny", "Hello", CONFIG).tokens) == 5
+        assert engine.load("tiny") is not session
 
 
 def test_closing_with_a_grace_ends_what_is_not_finished_then(engine: Engine) -> None:
