@@ -101,3 +101,16 @@ def test_any_json_is_rendered_or_refused_by_name(messages: list[Any]) -> None:
         assert isinstance(ECHO.render(messages), str)
     except InvalidConversation as error:
         assert str(error).startswith("messages")
+
+
+def test_a_thought_has_every_name_that_templates_read() -> None:
+    for name in ("reasoning_content", "thinking", "reasoning"):
+        (message,) = plain_messages(
+            [{"role": "assistant", "content": "a", name: "hm"}], knows_developer=False
+        )
+        assert message["reasoning_content"] == message["thinking"] == "hm"
+    calls = [{"type": "function", "function": {"name": "f", "arguments": {}}}]
+    (message,) = plain_messages(
+        [{"role": "assistant", "content": "a", "reasoning": "hm", "tool_calls": calls}], knows_developer=False
+    )
+    assert "thinking" not in message and message["reasoning_content"] == "hm"

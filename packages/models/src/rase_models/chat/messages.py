@@ -8,6 +8,9 @@ from rase_core.errors import InvalidConversation
 
 ROLES = ("system", "developer", "user", "assistant", "tool")
 
+THOUGHTS = ("reasoning_content", "thinking", "reasoning")
+"""What a message's thought may be called; the first is what most templates read."""
+
 Message = dict[str, object]
 
 _DEPTH = 32
@@ -16,9 +19,9 @@ _DEPTH = 32
 def plain_messages(messages: Sequence[Mapping[str, object]], *, knows_developer: bool) -> list[Message]:
     """Return copies of messages made of plain JSON values, each with a role and its content as one string.
 
-    Text parts are joined by newlines, keys with the value None are left out, and `developer` becomes `system`
-    where the template does not know it. An assistant that calls tools needs no content. Raises
-    InvalidConversation naming the index of the message.
+    Text parts are joined by newlines, keys with the value None are left out, a thought is given under each
+    name for it that templates read, and `developer` becomes `system` where the template does not know it. An
+    assistant that calls tools needs no content. Raises InvalidConversation naming the index of the message.
     """
     if isinstance(messages, str | Mapping) or not isinstance(messages, Sequence):
         raise InvalidConversation(f"messages: expected a list of messages, found {_kind(messages)}")
@@ -39,7 +42,17 @@ def _message(index: int, message: object, *, knows_developer: bool) -> Message:
     found["role"] = "system" if role == "developer" and not knows_developer else role
     if not (role == "assistant" and message.get("content") is None and message.get("tool_calls")):
         found["content"] = _content(index, message)
-    return found
+    return _with_thought(found) if role == "assistant" else found
+
+
+def _with_thought(message: Message) -> Message:
+    """Return a message with its thought under the names that templates know it by."""
+    thought = next((message[name] for name in THOUGHTS if name in message), None)
+    if thought is None:
+        return message
+    # The template of gpt-oss, which is the one that reads `thinking`, refuses it beside content and calls.
+    old = {} if message.get("content") and message.get("tool_calls") else {"thinking": thought}
+    return {**old, **message, "reasoning_content": thought}
 
 
 def _role(index: int, message: Mapping[str, object]) -> str:
