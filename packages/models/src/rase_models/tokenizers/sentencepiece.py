@@ -17,7 +17,7 @@ from rase_models.tokenizers.vocabulary import Vocabulary
 
 SPACE = "▁"
 _NO_TEXT = (TokenKind.CONTROL, TokenKind.UNKNOWN, TokenKind.BYTE)
-_SHORT = 16  # a word of more characters is cut further
+_SHORT = 32  # a word of more characters is cut further
 _LONG = 64  # words of more characters are not worth keeping
 _MOST_COST = 1e300
 _NEVER = math.inf
