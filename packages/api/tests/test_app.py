@@ -33,7 +33,7 @@ def test_a_model_that_is_not_there_is_not_found(client: httpx.Client, model: str
     assert code_of(response) in ("model_not_found", "unknown_url")
 
 
-@pytest.mark.parametrize("path", ["/nope", "/v1", "/v1/models/", "/docs", "/v1/chat/completions/"])
+@pytest.mark.parametrize("path", ["/nope", "/v1", "/v1/models/", "/doc", "/v1/chat/completions/"])
 def test_an_unknown_path_is_told_in_the_envelope(client: httpx.Client, path: str) -> None:
     response = client.get(path)
     assert response.status_code == 404

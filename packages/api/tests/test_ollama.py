@@ -1,4 +1,5 @@
 import json
+from datetime import UTC, datetime
 
 import httpx
 import pytest
@@ -131,10 +132,22 @@ def test_what_a_prompt_cannot_have_is_refused_by_name(client: httpx.Client, name
     assert f"'{name}'" in refusal(client.post("/api/generate", json=GENERATE | {name: value}))
 
 
-@pytest.mark.parametrize("keep_alive", ["5m", "1h30m", "-1", 300, -1, 0.5, "0"])
-def test_keep_alive_is_accepted(client: httpx.Client, keep_alive: object) -> None:
-    body = CHAT | {"keep_alive": keep_alive if keep_alive != "-1" else "-1s", "stream": False}
+@pytest.mark.parametrize(
+    ("keep_alive", "seconds"),
+    [("5m", 300), ("1h30m", 5400), ("-1", None), ("-1s", None), (300, 300), (-1, None), (0.5, 0.5), ("0", 0)],
+)
+@pytest.mark.parametrize("stream", [True, False])
+def test_keep_alive_says_how_long_the_model_stays(
+    client: httpx.Client, engine: ScriptedEngine, keep_alive: object, seconds: float | None, stream: bool
+) -> None:
+    engine.keep("demo", 77)
+    body = CHAT | {"keep_alive": keep_alive, "stream": stream}
     assert client.post("/api/chat", json=body).status_code == 200
+    (model,) = [model for model in engine.loaded_models() if model.manifest.id == "demo"]
+    assert model.expires_in == seconds
+    assert client.post("/api/chat", json=CHAT).status_code == 200  # which changes nothing
+    assert model.expires_in == seconds
+    engine.keep("demo", None)
 
 
 def test_a_prompt_that_does_not_fit_is_never_cut(client: httpx.Client) -> None:
@@ -174,6 +187,12 @@ def test_an_empty_request_loads_and_unloads() -> None:
         assert (loaded["done"], loaded["done_reason"], loaded["response"]) == (True, "load", "")
         (model,) = client.get("/api/ps").json()["models"]
         assert (model["name"], model["context_length"]) == ("demo", 128)
+        assert (model["size"], model["expires_at"]) == (1, "9999-12-31T23:59:59Z")
+        (loaded,) = lines(client.post("/api/generate", json={"model": "demo", "keep_alive": "10m"}))
+        assert loaded["done_reason"] == "load"
+        (model,) = client.get("/api/ps").json()["models"]
+        left = datetime.fromisoformat(model["expires_at"]) - datetime.now(UTC)
+        assert 590 < left.total_seconds() <= 600
         body = {"model": "demo", "messages": [], "keep_alive": 0, "stream": False}
         assert client.post("/api/chat", json=body).json()["done_reason"] == "unload"
         assert client.get("/api/ps").json() == {"models": []}

@@ -307,3 +307,23 @@ def test_what_a_real_models_scheduler_knows_is_told(smollm2_path: Path, tmp_path
     assert 0 < counted["rase_kv_tokens_used", "demo"] <= counted["rase_kv_tokens_capacity", "demo"]
     assert counted["rase_model_loads_total", "demo"] == 1
     assert counted["rase_inter_token_seconds_count", "demo"] > 0
+
+
+@pytest.mark.parametrize("path", ["/", "/docs", "/health", "/v1/models", "/api/tags", "/metrics", "/props"])
+def test_what_can_be_got_can_be_asked_for_its_head(fresh: httpx.Client, path: str) -> None:
+    response = fresh.head(path)
+    assert (response.status_code, response.content) == (200, b"")
+    assert response.headers["content-type"] == fresh.get(path).headers["content-type"]
+    assert fresh.head("/v1/chat/completions").status_code == 405
+
+
+def test_the_fingerprint_changes_with_what_decides_the_text() -> None:
+    def fingerprint(engine: ScriptedEngine) -> str:
+        with served(create_app(engine)) as url:
+            return httpx.post(f"{url}{URL}", json=CHAT).json()["system_fingerprint"]
+
+    plain, warm, narrow = ScriptedEngine(), ScriptedEngine(defaults={"temperature": 1.5}), ScriptedEngine()
+    narrow.kv_type = "q8_0"
+    found = [fingerprint(engine) for engine in (plain, ScriptedEngine(), warm, narrow)]
+    assert found[0] == found[1]
+    assert len(set(found)) == 3

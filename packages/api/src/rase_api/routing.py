@@ -26,9 +26,7 @@ class Route(APIRoute):
 
     async def handle(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve a request, watched."""
-        is_allowed = not self.methods or scope["method"] in self.methods
-        handle = super().handle if is_allowed else self._refuse_method
-        await self.state.observer.watch(handle, scope, receive, send, route=self.path)
+        await self.state.observer.watch(self._handle, scope, receive, send, route=self.path)
 
     def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
         """Wrap the handler."""
@@ -48,6 +46,16 @@ class Route(APIRoute):
                 return self.dialect.response(error)
 
         return guarded
+
+    async def _handle(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer; what can be got can be asked for its head, whose body the server leaves out."""
+        methods, method = self.methods or set(), scope["method"]
+        if method == "HEAD" and "GET" in methods:
+            await super().handle({**scope, "method": "GET"}, receive, send)
+        elif not methods or method in methods:
+            await super().handle(scope, receive, send)
+        else:
+            await self._refuse_method(scope, receive, send)
 
     async def _refuse_method(self, scope: Scope, receive: Receive, send: Send) -> None:
         error = MethodNotAllowed(f"There is no {scope['method']} {scope['path']} here.")

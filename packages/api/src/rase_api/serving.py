@@ -49,8 +49,24 @@ class Limits(Protocol):
         """The most tokens that prompt and answer may have together."""
 
 
+class Memory(Protocol):
+    """What a model takes of the memory."""
+
+    @property
+    def total(self) -> int:
+        """The most bytes."""
+
+
 class LoadedModel(Protocol):
     """A model in memory."""
+
+    @property
+    def memory(self) -> Memory | None:
+        """What it takes; None where that is not known."""
+
+    @property
+    def expires_in(self) -> float | None:
+        """The seconds until it is let go of if nobody uses it any more; None for never."""
 
     @property
     def manifest(self) -> ModelManifest:
@@ -86,6 +102,10 @@ class ServingEngine(Protocol):
     def device(self) -> str:
         """The name of what computes."""
 
+    @property
+    def kv_type(self) -> str | None:
+        """In which keys and values are kept; None for what the device does by itself."""
+
     def list_models(self) -> list[ModelManifest]:
         """Return the registered models, by id."""
 
@@ -100,6 +120,9 @@ class ServingEngine(Protocol):
 
     def unload(self, model_id: str | None = None) -> None:
         """Let go of a model's memory."""
+
+    def keep(self, model_id: str, seconds: float | None) -> None:
+        """Let a model that is in memory stay for so long after it was used last; None for ever."""
 
     def loaded_models(self) -> Sequence[LoadedModel]:
         """Return the models in memory, by id."""

@@ -15,11 +15,12 @@ from rase_core.sampling import GenerationConfig
 from rase_models.tokenizers.tokenizer import LONG
 
 from rase_api.dialects import Json
-from rase_api.errors import MissingParameter
+from rase_api.errors import MissingParameter, NotReady
 from rase_api.hosts import AllowedHosts
 from rase_api.keys import ApiKeys
 from rase_api.observer import Observer
 from rase_api.pools import BoundedPool
+from rase_api.preloading import Preloading
 from rase_api.serving import ServingEngine
 from rase_api.settings import Settings
 
@@ -53,8 +54,11 @@ class ServerState:
     to be counted wait for each other, and an answer to a long prompt for one of them at most.
     """
 
-    def __init__(self, engine: ServingEngine, settings: Settings) -> None:
+    def __init__(
+        self, engine: ServingEngine, settings: Settings, preloading: Preloading | None = None
+    ) -> None:
         self.engine = engine
+        self._preloading = preloading
         self.settings = settings
         self.keys = ApiKeys(settings.api_keys)
         self.hosts = AllowedHosts(settings.allowed_hosts, has_keys=bool(settings.api_keys))
@@ -65,6 +69,15 @@ class ServerState:
         self._questions = BoundedPool("questions", 32, MOST_QUESTIONS)
         self._lookups = BoundedPool("lookups", 4, MOST_LOOKUPS)
         self._long_texts = BoundedPool("long-texts", 1, MOST_LONG_TEXTS)
+
+    def ready_models(self) -> list[str]:
+        """Return the models in memory. Raises NotReady when there are none, or some are still to come."""
+        if self._preloading is not None and not self._preloading.is_done:
+            raise NotReady("models are being loaded")
+        models = [model.manifest.id for model in self.engine.loaded_models()]
+        if not models:
+            raise NotReady
+        return models
 
     def add_work(self, work: "Work") -> None:
         """Let `end_answers` know of an answer."""
@@ -143,13 +156,15 @@ class ServerState:
         return ServedModel(manifest.id, self.engine.default_config(manifest.id), self._fingerprint(manifest))
 
     def _fingerprint(self, manifest: ModelManifest) -> str:
-        """Name everything that decides a seeded answer: the code, the model's files, the backend."""
+        """Name all that decides a seeded answer: the code, the model's files and defaults, the backend."""
         parts = (
             version("rase-api"),
             version("rase-models"),
             *(weights.sha256 for weights in manifest.weights),
             manifest.tokenizer_sha256,
             manifest.chat_template,
+            sorted(manifest.defaults.items(), key=str),
             self.engine.device,
+            self.engine.kv_type,
         )
         return f"fp_{hashlib.sha256(repr(parts).encode()).hexdigest()[:12]}"

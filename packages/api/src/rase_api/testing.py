@@ -42,6 +42,7 @@ class ScriptedEngine:
     """
 
     device = "scripted"
+    kv_type: str | None = None
 
     def __init__(
         self,
@@ -84,6 +85,11 @@ class ScriptedEngine:
         """Keep a model in memory."""
         model = ScriptedModel(self.inspect(model_id), self.decoder, template=self._template)
         return self._loaded.setdefault(model_id, model)
+
+    def keep(self, model_id: str, seconds: float | None) -> None:
+        """Note how long a model that is in memory is to stay."""
+        if model_id in self._loaded:
+            self._loaded[model_id].expires_in = seconds
 
     def unload(self, model_id: str | None = None) -> None:
         """Forget that a model is in memory."""
@@ -234,14 +240,16 @@ class ByteWords:
         return "".join(end if token == END else chr(token) for token in ids)
 
 
-@dataclass(frozen=True)
+@dataclass
 class ScriptedModel:
-    """A model that is in memory."""
+    """A model that is in memory; nothing lets go of it when its time is over."""
 
     manifest: ModelManifest
     decoder: "_Decoder"
     tokenizer: ByteWords = field(default_factory=ByteWords)
     template: ChatTemplate = field(default_factory=lambda: ChatTemplate("{{ messages }}"))
+    memory: None = None
+    expires_in: float | None = None
 
     def snapshot(self) -> Snapshot:
         """Return that nothing is under way."""

@@ -59,6 +59,11 @@ class ModelHost(ModelStore):
         """The backend that computes. Raises BackendUnavailable."""
         return choose_device(self._preference)
 
+    @property
+    def kv_type(self) -> str | None:
+        """In which keys and values are kept; None for the device's own choice."""
+        return None if self._loader.kv_type is None else str(self._loader.kv_type)
+
     def remove(self, model_id: str) -> None:
         """Forget a model and let go of its memory; its files stay. Raises ModelNotFound."""
         super().remove(model_id)

@@ -18,7 +18,6 @@ def health_routes(state: ServerState) -> APIRouter:
     """Make the route that needs no key."""
     routes = routes_of(state, is_public=True)
 
-    @routes.head("/health", include_in_schema=False)
     @routes.get("/health")
     async def health() -> dict[str, str]:
         return {"status": "ok"}

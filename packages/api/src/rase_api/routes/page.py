@@ -29,7 +29,7 @@ def page_routes(state: ServerState) -> APIRouter:
 
 
 def _serve(routes: APIRouter, path: str, name: str) -> None:
-    @routes.api_route(path, methods=["GET", "HEAD"], response_model=None, include_in_schema=False)
+    @routes.api_route(path, methods=["GET"], response_model=None, include_in_schema=False)
     async def page() -> Response:
         return Response(_page(name), headers=_headers(name), media_type="text/html")
 
