@@ -68,12 +68,12 @@ def test_aliases_outlive_a_registration_anew(registry: ModelRegistry, weights: P
 def test_an_alias_is_taken_away(registry: ModelRegistry) -> None:
     registry.add_alias("one", "chat")
     registry.add_alias("one", "talk")
-    assert registry.remove_alias("chat").aliases == ("talk",)
+    assert registry.remove_alias("chat", "chat").aliases == ("talk",)
     with pytest.raises(ModelNotFound, match="one, two"):
         registry.get("chat")
-    with pytest.raises(InvalidAlias, match="no model has it") as caught:
-        registry.remove_alias("chat")
-    assert caught.value.advice == "aliases: talk"
+    with pytest.raises(InvalidAlias, match="is none of 'one'") as caught:
+        registry.remove_alias("one", "chat")
+    assert caught.value.advice == "its aliases: talk"
 
 
 def test_a_model_is_not_removed_by_its_alias(registry: ModelRegistry) -> None:
@@ -90,8 +90,8 @@ def test_an_alias_that_two_manifests_claim_names_neither(registry: ModelRegistry
         append(registry, model_id, 'aliases = ["chat"]\n')
     with pytest.raises(InvalidAlias, match="one of one, two"):
         registry.get("chat")
-    registry.remove_alias("chat")
-    assert [manifest.aliases for manifest in registry.list()] == [(), ()]
+    registry.remove_alias("one", "chat")
+    assert registry.get("chat").id == "two"
 
 
 def test_an_id_counts_before_an_alias(registry: ModelRegistry) -> None:

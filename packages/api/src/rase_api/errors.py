@@ -16,6 +16,7 @@
     NotReady                        no model is in memory
     AddressUnavailable              the server cannot listen where it was told to
     InvalidSetting                  the server cannot be set up as it was told to
+    SeveralWorkers                  more than one process would serve the same models
 
 The engine's own errors are in `rase_core.errors`. `faults` says for each class what goes over the wire.
 """
@@ -91,10 +92,10 @@ class AddressUnavailable(EngineError):
 
 
 class NotReady(EngineError):
-    """No model is in memory yet."""
+    """No model is in memory yet, or not all that are to be before requests come."""
 
-    def __init__(self) -> None:
-        super().__init__("no model is loaded yet: the first request to one loads it")
+    def __init__(self, message: str = "no model is loaded yet: the first request to one loads it") -> None:
+        super().__init__(message)
 
 
 class InvalidSetting(EngineError):
@@ -103,6 +104,18 @@ class InvalidSetting(EngineError):
     def __init__(self, setting: str, expected: str) -> None:
         super().__init__(f"invalid {setting}: expected {expected}")
         self.setting, self.expected = setting, expected
+
+
+class SeveralWorkers(EngineError):
+    """Several worker processes were asked for, each of which would hold every model and share nothing."""
+
+    def __init__(self, count: int) -> None:
+        super().__init__(
+            f"{count} worker processes were asked for, but one process must own a model: each would load all "
+            "models again, and requests to different ones could not be computed together",
+            "use one worker, which runs on all cores; see docs/scaling.md",
+        )
+        self.count = count
 
 
 def clipped(text: str, longest: int = LONGEST_MESSAGE) -> str:

@@ -15,9 +15,11 @@ from rase_core.errors import (
     InvalidManifest,
     InvalidModelId,
     InvalidParameter,
+    MemoryTaken,
     ModelFileError,
     ModelFileNotFound,
     ModelNotFound,
+    ModelTooLarge,
     QueueFull,
     RequestTimeout,
     ShuttingDown,
@@ -86,6 +88,7 @@ FAULTS: Mapping[type[BaseException], Fault] = {
     HostNotAllowed: Fault(403, REQUEST, "host_not_allowed"),
     InvalidModelId: Fault(404, REQUEST, "model_not_found"),
     ModelNotFound: Fault(404, REQUEST, "model_not_found"),
+    ModelTooLarge: Fault(400, REQUEST, "model_too_large"),
     UnknownPath: Fault(404, REQUEST, "unknown_url"),
     MethodNotAllowed: Fault(405, REQUEST, "method_not_supported"),
     BodyTooLarge: Fault(413, REQUEST, "request_too_large"),
@@ -99,6 +102,7 @@ FAULTS: Mapping[type[BaseException], Fault] = {
     EngineError: Fault(500, SERVER, "engine_error"),
     Cancelled: Fault(503, SERVER, "cancelled"),
     BackendUnavailable: Fault(503, SERVER, "backend_unavailable"),
+    MemoryTaken: Fault(503, SERVER, "memory_taken", LATER),
     NotReady: Fault(503, SERVER, "not_ready", LATER),
     ShuttingDown: Fault(503, SERVER, "shutting_down", LATER),
     RequestTimeout: Fault(504, SERVER, "request_timeout"),
@@ -131,7 +135,7 @@ def param_of(error: BaseException, names: Names = NO_NAMES) -> str | None:
             return names.get("response_format", "response_format")
         case ContextOverflow() | InvalidConversation() | TemplateError() | UnencodableText():
             return names.get("prompt", "prompt")
-        case ModelNotFound() | InvalidModelId():
+        case ModelNotFound() | InvalidModelId() | ModelTooLarge():
             return "model"
         case _:
             return None

@@ -18,6 +18,9 @@ from rase_api.schemas.prompts import Prompt
 from rase_api.serving import LoadedModel, Messages, ServingEngine
 from rase_api.words import without
 
+FOR_EVER = -1.0
+"""Seconds without an end, as Ollama writes them."""
+
 
 class Plan(Protocol):
     """The generations of one request."""
@@ -120,3 +123,23 @@ class Within:
                 self.name,
             )
         yield from self.plan.asks(engine, model_id, config)
+
+
+@dataclass(frozen=True, slots=True)
+class Kept:
+    """A plan for a model that stays in memory for so many seconds after it, or FOR_EVER."""
+
+    plan: Plan
+    seconds: float
+
+    def asks(self, engine: ServingEngine, model_id: str, config: GenerationConfig) -> Iterator[Ask]:
+        """Yield the plan's questions; the time counts from the end of the last one."""
+        try:
+            yield from self.plan.asks(engine, model_id, config)
+        finally:
+            keep(engine, model_id, self.seconds)
+
+
+def keep(engine: ServingEngine, model_id: str, seconds: float) -> None:
+    """Let a model that is in memory stay for so many seconds after its last use, or FOR_EVER."""
+    engine.keep(model_id, None if seconds == FOR_EVER else seconds)

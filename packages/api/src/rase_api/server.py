@@ -6,7 +6,7 @@ import logging
 import signal
 import socket
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Unpack
 
@@ -15,6 +15,7 @@ from starlette.types import ASGIApp
 
 from rase_api.app import app_of
 from rase_api.listening import is_loopback, listen, url_of
+from rase_api.preloading import Preloading
 from rase_api.serving import ServingEngine
 from rase_api.settings import Options, Settings
 from rase_api.state import ServerState
@@ -39,16 +40,19 @@ def serve(
     grace: int = GRACE_SECONDS,
     tls_cert: Path | str | None = None,
     tls_key: Path | str | None = None,
+    preload: Sequence[str] = (),
     **options: Unpack[Options],
 ) -> None:
     """Serve an engine until SIGINT or SIGTERM, then return.
 
     `on_ready` is told the server's URL once it accepts connections. After the signal, running requests have
     `grace` seconds to finish before they are ended with an error; a second SIGINT does not wait for them.
-    Port 0 takes a free one. With `tls_cert` and `tls_key`, files in PEM, it is HTTPS. The options are those
-    of `Settings`. Warns when others can reach the server without a key.
+    Port 0 takes a free one. The models to `preload` are loaded as soon as it listens, and /ready says so when
+    they are there; one that fails ends the server, and its error is raised. With `tls_cert` and `tls_key`,
+    files in PEM, it is HTTPS. The options are those of `Settings`. Warns when others can reach the server
+    without a key.
 
-    Raises AddressUnavailable or InvalidSetting, before anything is started.
+    Raises AddressUnavailable, InvalidSetting or ModelNotFound, before anything is started.
     """
     settings = Settings(**options)
     tls = tls_of(tls_cert, tls_key)
@@ -58,10 +62,14 @@ def serve(
             stack.enter_context(listener)
         if not settings.api_keys and not all(map(is_loopback, listeners)):
             logger.warning("whoever reaches %s may use this server: it asks for no API key", host)
-        state = stack.enter_context(contextlib.closing(ServerState(engine, settings)))
+        preloading = Preloading(engine, preload)
+        state = stack.enter_context(contextlib.closing(ServerState(engine, settings, preloading)))
         stack.enter_context(_quiet_cancellations())
         server = Server(app_of(state), on_ready=on_ready, on_late=state.end_answers, grace=grace, tls=tls)
+        preloading.start(server.stop)
         server.run(sockets=listeners)
+    if preloading.failure is not None:
+        raise preloading.failure
 
 
 class Server(uvicorn.Server):
@@ -93,6 +101,10 @@ class Server(uvicorn.Server):
         self._scheme = "http" if tls is None else "https"
         super().__init__(config)
         self._on_ready, self._on_late, self._grace = on_ready, on_late, grace
+
+    def stop(self) -> None:
+        """End as after a signal; from any thread."""
+        self.should_exit = True
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         """Start, and say so."""

@@ -10,6 +10,7 @@ from rase_core.errors import (
     EngineError,
     HubError,
     IntegrityMismatch,
+    InvalidAlias,
     InvalidGguf,
     InvalidManifest,
     InvalidModelId,
@@ -20,6 +21,7 @@ from rase_core.errors import (
 )
 
 from rase_cli.output import note
+from rase_cli.running_server import ServerNotRunning
 from rase_cli.system_errors import describe
 from rase_cli.terminal import flush_stdout
 
@@ -28,6 +30,7 @@ INTERRUPTED, BROKEN_PIPE = 130, 141
 
 EXIT_CODES: dict[type[BaseException], int] = {
     InvalidModelId: USAGE,
+    InvalidAlias: USAGE,
     InvalidParameter: USAGE,
     ModelNotFound: NOT_FOUND,
     ModelFileNotFound: NOT_FOUND,
@@ -36,6 +39,7 @@ EXIT_CODES: dict[type[BaseException], int] = {
     InvalidManifest: DAMAGED,
     UnsupportedFormat: DAMAGED,
     BackendUnavailable: UNAVAILABLE,
+    ServerNotRunning: UNAVAILABLE,
     HubError: HUB,
     Cancelled: INTERRUPTED,
     EngineError: ERROR,

@@ -13,8 +13,11 @@ from rase_cli.terminal import replace_closed_streams, tolerate_narrow_encodings
 COMMANDS = {
     "chat": ("rase_cli.commands.chat:chat", "Talk to a model, or ask it one question."),
     "generate": ("rase_cli.commands.generate:generate", "Continue a text, without a chat template."),
+    "render": ("rase_cli.commands.render:render", "Show the prompt that a conversation becomes."),
     "model": ("rase_cli.commands.model:model", "Register, list, check and remove models."),
     "serve": ("rase_cli.commands.serve:serve", "Serve the models over HTTP, as OpenAI does."),
+    "ps": ("rase_cli.commands.ps:ps", "List the models that a server has in memory."),
+    "stop": ("rase_cli.commands.stop:stop", "Let a server let go of a model's memory."),
     "runtime": ("rase_cli.commands.runtime:runtime", "Look at what this machine can run on."),
     "batch": ("rase_cli.commands.batch:batch", "Work off a file of tasks."),
     "bench": ("rase_cli.commands.bench:bench", "Measure a model's speed."),

@@ -6,6 +6,8 @@ if TYPE_CHECKING:
     from rase_core.device import ProbeReport
     from rase_core.errors import InvalidManifest
     from rase_core.manifest import ModelManifest
+    from rase_core.neighbours import FoundModel
+    from rase_models.memory_plan import MemoryPlan
 
 Record = dict[str, object]
 
@@ -28,6 +30,32 @@ def model_record(manifest: "ModelManifest") -> Record:
         "template_file": _path(manifest.template_file),
         "defaults": dict(manifest.defaults),
         "source": _source(manifest),
+        "aliases": list(manifest.aliases),
+    }
+
+
+def memory_record(plan: "MemoryPlan") -> Record:
+    """Return what a model would take, in bytes."""
+    return {
+        "total": plan.total,
+        "weights": plan.weights,
+        "keys_and_values": plan.kv,
+        "states": plan.states,
+        "workspace": plan.workspace,
+        "vocabulary": plan.vocabulary,
+        "kv_tokens": plan.kv_tokens,
+        "context_length": plan.context_length,
+    }
+
+
+def found_record(model: "FoundModel") -> Record:
+    """Return what another program keeps under a name."""
+    return {
+        "name": model.name,
+        "path": _path(model.path),
+        "size": model.size,
+        "problem": model.problem,
+        "notes": list(model.notes),
     }
 
 

@@ -5,7 +5,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from threading import Event
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypedDict, Unpack
 
 import click
 
@@ -124,18 +124,23 @@ def shared_options(*options: Option) -> Option:
     return decorate
 
 
+class EngineOptions(TypedDict, total=False):
+    """What only some commands say of an engine; the names are those of Engine's arguments."""
+
+    context_length: int | None
+    kv_memory: int | None
+    keep_alive: float | None
+    max_memory: int | None
+    limits: "SchedulerLimits | None"
+
+
 @contextmanager
 def open_engine(
-    settings: Settings,
-    *,
-    context_length: int | None = None,
-    kv_memory: int | None = None,
-    limits: "SchedulerLimits | None" = None,
-    stop: Event | None = None,
+    settings: Settings, *, stop: Event | None = None, **options: Unpack[EngineOptions]
 ) -> Iterator["Engine"]:
     """Open the engine that the settings describe, with progress on stderr, and close it afterwards.
 
-    `context_length`, `kv_memory` and `limits` are those of Engine; `stop` ends what shows progress.
+    `stop` ends what shows progress.
     """
     from rase_models.engine import Engine
 
@@ -148,11 +153,9 @@ def open_engine(
             settings.store,
             settings.device,
             settings.thread_counts(),
-            context_length=context_length,
-            kv_memory=kv_memory,
             kv_type=settings.kv_type,
-            limits=limits,
             progress=progress,
+            **options,
         )
         with engine:
             yield engine

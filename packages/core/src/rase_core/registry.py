@@ -111,19 +111,18 @@ class ModelRegistry:
                 self._write(manifest)
         return manifest
 
-    def remove_alias(self, alias: str) -> ModelManifest:
-        """Take a name away from every model that has it, and return the first. Raises InvalidAlias."""
-        aliases = self._aliases()
-        owners = aliases.owners.get(alias, ())
-        if not owners:
-            known = ", ".join(sorted(aliases.owners)) or "none"
-            raise InvalidAlias(alias, "no model has it", f"aliases: {known}")
-        for model_id in owners:
-            with self._writing(model_id):
-                manifest = self.get(model_id)
-                kept = tuple(name for name in manifest.aliases if name != alias)
-                self._write(replace(manifest, aliases=kept))
-        return self.get(owners[0])
+    def remove_alias(self, model_id: str, alias: str) -> ModelManifest:
+        """Take another name away from a model. Raises ModelNotFound, and InvalidAlias when it has it not."""
+        model_id = self.get(model_id).id
+        with self._writing(model_id):
+            manifest = self.get(model_id)
+            if alias not in manifest.aliases:
+                known = ", ".join(manifest.aliases) or "none"
+                raise InvalidAlias(alias, f"is none of {model_id!r}", f"its aliases: {known}")
+            kept = tuple(name for name in manifest.aliases if name != alias)
+            manifest = replace(manifest, aliases=kept)
+            self._write(manifest)
+        return manifest
 
     def check_alias(self, model_id: str, alias: str) -> None:
         """Check that a name may be an alias of a model, which it may be already. Raises InvalidAlias."""

@@ -126,9 +126,9 @@ class ModelStore:
         """Let a model be asked for by another name, too. Raises ModelNotFound, InvalidAlias."""
         return self._registry.add_alias(model_id, alias)
 
-    def remove_alias(self, alias: str) -> ModelManifest:
-        """Take a name away from the model that has it. Raises InvalidAlias when none has."""
-        return self._registry.remove_alias(alias)
+    def remove_alias(self, model_id: str, alias: str) -> ModelManifest:
+        """Take another name away from a model. Raises ModelNotFound, InvalidAlias."""
+        return self._registry.remove_alias(model_id, alias)
 
     def attach_tokenizer(self, model_id: str, path: Path | str) -> ModelManifest:
         """Let a model use a tokenizer.json.

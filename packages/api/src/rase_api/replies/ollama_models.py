@@ -1,7 +1,7 @@
 """Models as Ollama describes them."""
 
 from collections.abc import Sequence
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 
 from rase_core.manifest import ModelManifest
 from rase_core.sampling import GenerationConfig
@@ -18,7 +18,7 @@ def listed(manifests: Sequence[ModelManifest]) -> Json:
 
 
 def running(models: Sequence[LoadedModel]) -> Json:
-    """Write what is in memory; models stay until they are let go of."""
+    """Write what is in memory, how much each takes at most, and until when it stays unless it is used."""
     return {"models": [_running(model) for model in models]}
 
 
@@ -41,13 +41,24 @@ def _model(manifest: ModelManifest) -> Json:
         "model": manifest.id,
         "size": manifest.size,
         "digest": manifest.weights[0].sha256,
+        **({"aliases": list(manifest.aliases)} if manifest.aliases else {}),
         "details": _details(manifest),
     }
 
 
 def _running(model: LoadedModel) -> Json:
-    place: Json = {"size_vram": 0, "expires_at": NEVER, "context_length": model.decoder.context_length}
+    taken = model.manifest.size if model.memory is None else model.memory.total
+    place: Json = {
+        "size": taken,
+        "size_vram": 0,
+        "expires_at": _expiry(model.expires_in),
+        "context_length": model.decoder.context_length,
+    }
     return _model(model.manifest) | place
+
+
+def _expiry(seconds: float | None) -> str:
+    return NEVER if seconds is None else _written(datetime.now(UTC) + timedelta(seconds=seconds))
 
 
 def _details(manifest: ModelManifest) -> Json:
@@ -89,4 +100,8 @@ def _modified(manifest: ModelManifest) -> str:
         seconds = manifest.weights_path.stat().st_mtime
     except OSError:
         seconds = 0
-    return datetime.fromtimestamp(seconds, UTC).isoformat().replace("+00:00", "Z")
+    return _written(datetime.fromtimestamp(seconds, UTC))
+
+
+def _written(time: datetime) -> str:
+    return time.isoformat().replace("+00:00", "Z")

@@ -28,7 +28,14 @@ def _listed(state: ServerState) -> list[Json]:
 
 
 def _model(manifest: ModelManifest) -> Json:
-    return {"id": manifest.id, "object": "model", "created": _created(manifest), "owned_by": "rase"}
+    aliases = {"aliases": list(manifest.aliases)} if manifest.aliases else {}
+    return {
+        "id": manifest.id,
+        "object": "model",
+        "created": _created(manifest),
+        "owned_by": "rase",
+        **aliases,
+    }
 
 
 def _created(manifest: ModelManifest) -> int:

@@ -1,11 +1,13 @@
 """Ollama's API: POST /api/chat and /api/generate."""
 
+from functools import partial
+
 from fastapi import APIRouter, Request
 from starlette.responses import JSONResponse, Response
 
 from rase_api.answers import answer
 from rase_api.dialects import OLLAMA
-from rase_api.plans import Within
+from rase_api.plans import Kept, Within, keep
 from rase_api.replies.ollama import Content, OllamaWriter, chat_content, generate_content
 from rase_api.replies.writer import line
 from rase_api.routing import routes_of
@@ -38,12 +40,14 @@ async def _answer(request: Request, state: ServerState, body: OllamaRequest, con
         return await _load(state, body, writer)
     if body.context_length is not None:
         plan = Within(plan, body.context_length, "options.num_ctx")
+    if body.keep_alive is not None:
+        plan = Kept(plan, body.keep_alive)
     return await answer(request, state, body, body.model, plan, lambda model: writer)
 
 
 async def _load(state: ServerState, body: OllamaRequest, writer: OllamaWriter) -> Response:
     """Bring the model into memory, or let go of it."""
-    reason, action = ("unload", _unload) if body.unloads else ("load", _bring)
+    reason, action = ("unload", _unload) if body.unloads else ("load", partial(_bring, body.keep_alive))
     await state.asked(action, body.model)
     whole = writer.only_loaded(reason)
     if body.is_streamed:
@@ -51,8 +55,10 @@ async def _load(state: ServerState, body: OllamaRequest, writer: OllamaWriter) -
     return JSONResponse(whole)
 
 
-def _bring(engine: ServingEngine, model_id: str) -> None:
+def _bring(keep_alive: float | None, engine: ServingEngine, model_id: str) -> None:
     engine.load(model_id)
+    if keep_alive is not None:
+        keep(engine, model_id, keep_alive)
 
 
 def _unload(engine: ServingEngine, model_id: str) -> None:

@@ -1,12 +1,14 @@
 """The bodies of Ollama's endpoints."""
 
-import re
 from collections.abc import Mapping
 from typing import Annotated, ClassVar, Literal
 
 from pydantic import AfterValidator, BeforeValidator, Field
 from pydantic_core import PydanticCustomError
+from rase_core.duration import seconds_of
+from rase_core.errors import InvalidParameter
 from rase_core.logprobs import Logprobs
+from rase_core.neighbours.ollama import PARAMETERS, UNBOUNDED
 from rase_core.sampling.config import MAX_COUNT
 from rase_models.chat.options import ChatOptions
 from rase_models.constraints import ResponseFormat
@@ -16,26 +18,11 @@ from rase_api.errors import InvalidValue, UnsupportedParameter
 from rase_api.faults import Names
 from rase_api.fields import Ignored, No, NoList, NoText, Stops, Strict, TopLogprobs, only
 from rase_api.parameters import Body, TextRequest
-from rase_api.plans import Completions, Conversation, Plan
+from rase_api.plans import FOR_EVER, Completions, Conversation, Plan
 from rase_api.schemas.tools import MOST_TOOLS, ToolParam
 from rase_api.serving import Messages
 
-DURATION = re.compile(r"-?(\d+(\.\d*)?(ns|us|µs|ms|s|m|h))+|-?0")
-UNBOUNDED = (-1, -2)  # until the model ends; until the context is full
-
-SAMPLING: Mapping[str, str] = {
-    "options.num_predict": "max_tokens",
-    "options.temperature": "temperature",
-    "options.top_k": "top_k",
-    "options.top_p": "top_p",
-    "options.min_p": "min_p",
-    "options.seed": "seed",
-    "options.stop": "stop",
-    "options.repeat_penalty": "repetition_penalty",
-    "options.repeat_last_n": "penalty_last_n",
-    "options.presence_penalty": "presence_penalty",
-    "options.frequency_penalty": "frequency_penalty",
-}
+SAMPLING: Mapping[str, str] = {f"options.{name}": field for name, field in PARAMETERS.items()}
 
 
 def _limit(value: int) -> int:
@@ -48,14 +35,18 @@ def _format(value: object) -> object:
     raise PydanticCustomError("format_value", "expected 'json' or a JSON schema")
 
 
-def _duration(value: object) -> object:
-    is_number = isinstance(value, int | float) and not isinstance(value, bool)
-    if value is None or is_number or (isinstance(value, str) and DURATION.fullmatch(value)):
-        return value
-    raise PydanticCustomError("duration", "expected seconds, or a duration like '5m'")
+def _duration(value: object) -> float | None:
+    """Return seconds, FOR_EVER for no end."""
+    if value is None:
+        return None
+    try:
+        seconds = seconds_of("keep_alive", value)
+    except InvalidParameter as error:
+        raise PydanticCustomError("duration", "expected {expected}", {"expected": error.expected}) from error
+    return FOR_EVER if seconds is None else seconds
 
 
-KeepAlive = Annotated[object, BeforeValidator(_duration, json_schema_input_type=str | float | None)]
+KeepAlive = Annotated[float | None, BeforeValidator(_duration, json_schema_input_type=str | float | None)]
 
 
 Format = Annotated[
@@ -161,8 +152,8 @@ class OllamaRequest(TextRequest):
 
     @property
     def unloads(self) -> bool:
-        """Whether the model may leave memory; an empty request with this asks for nothing else."""
-        return str(self.keep_alive).removeprefix("-") in ("0", "0.0", "0s", "0m", "0h")
+        """Whether the model is to leave memory; an empty request with this asks for nothing else."""
+        return self.keep_alive == 0
 
     def plan(self) -> Plan | None:
         """Return what to generate; None for a request that only loads or unloads the model."""

@@ -8,16 +8,27 @@ import click
 from rase_core.errors import EngineError
 
 from rase_cli.failures import exit_code
-from rase_cli.output import emit_fields, emit_json, emit_table, human_size, note, warn
-from rase_cli.records import Record, broken_record, model_record
-from rase_cli.settings import STORE, Settings, open_engine, pass_settings, shared_options
+from rase_cli.output import emit_fields, emit_json, emit_table, note, warn
+from rase_cli.records import Record, broken_record, memory_record, model_record
+from rase_cli.registering import done, import_found, summary
+from rase_cli.settings import (
+    DEVICE,
+    KV_TYPE,
+    STORE,
+    THREADS,
+    Settings,
+    open_engine,
+    pass_settings,
+    shared_options,
+)
+from rase_cli.sizes import size
 
 if TYPE_CHECKING:
-    from rase_core.manifest import ModelManifest
     from rase_models.engine import Engine
 
 FILE = click.Path(path_type=Path)
 JSON = click.option("--json", "as_json", is_flag=True, help="Write JSON to standard output.")
+PROGRAMS = ("ollama", "lmstudio", "hf-cache")
 ID = click.option("--id", "model_id", metavar="ID", required=True, help="The name to register it under.")
 ARCHITECTURE = click.option(
     "--architecture", metavar="NAME", help="Its architecture; must agree with the file. [default: the file's]"
@@ -35,8 +46,14 @@ def model() -> None:
 
 
 @model.command("import")
-@click.argument("path", type=FILE)
-@ID
+@click.argument("path", metavar="PATH|NAME", required=False)
+@click.option("--id", "model_id", metavar="ID", help="The name to register it under; of NAMEs their own.")
+@click.option(
+    "--from",
+    "program",
+    type=click.Choice(PROGRAMS),
+    help="Register what this program has on the disk as NAME; without NAME, list what it has.",
+)
 @click.option("--kind", type=click.Choice(("generator", "embedding")), default="generator", show_default=True)
 @ARCHITECTURE
 @click.option("--context-length", type=click.IntRange(min=1), metavar="TOKENS", help="[default: the file's]")
@@ -47,8 +64,9 @@ def model() -> None:
 @pass_settings
 def import_model(
     settings: Settings,
-    path: Path,
-    model_id: str,
+    path: str | None,
+    model_id: str | None,
+    program: str | None,
     kind: str,
     architecture: str | None,
     context_length: int | None,
@@ -56,9 +74,17 @@ def import_model(
     tokenizer: Path | None,
     as_json: bool,
 ) -> None:
-    """Register the GGUF file at PATH, in place, with all parts of a split model."""
+    """Register the GGUF file at PATH, in place, with all parts of a split model.
+
+    With --from it is a model that Ollama, LM Studio or Hugging Face's cache has already, where it is.
+    """
     from rase_core.manifest import ModelKind
 
+    if program is not None:
+        _refuse_with_from(kind, architecture, context_length, chat_template, tokenizer)
+        return import_found(settings, program, path, model_id, as_json=as_json)
+    if path is None or model_id is None:
+        raise click.UsageError(f"Missing {'argument PATH' if path is None else 'option --id'}.")
     with open_engine(settings) as engine:
         manifest = engine.import_model(
             path,
@@ -69,7 +95,12 @@ def import_model(
             chat_template=chat_template,
             tokenizer=tokenizer,
         )
-    _done(f"registered {_summary(manifest)}", model_record(manifest), as_json)
+    return done(f"registered {summary(manifest)}", model_record(manifest), as_json=as_json)
+
+
+def _refuse_with_from(kind: str, *others: object) -> None:
+    if kind != "generator" or any(other is not None for other in others):
+        raise click.UsageError("with --from, only --id and --json can be given")
 
 
 @model.command()
@@ -108,7 +139,7 @@ def pull(
             tokenizer_file=tokenizer_file,
             revision=revision,
         )
-    _done(f"registered {_summary(manifest)}", model_record(manifest), as_json)
+    done(f"registered {summary(manifest)}", model_record(manifest), as_json=as_json)
 
 
 @model.command("attach-tokenizer")
@@ -121,7 +152,7 @@ def attach_tokenizer(settings: Settings, model_id: str, tokenizer: Path, as_json
     """Let a model use a tokenizer.json instead of the file's own vocabulary."""
     with open_engine(settings) as engine:
         manifest = engine.attach_tokenizer(model_id, tokenizer)
-    _done(f"{model_id} uses {tokenizer}", model_record(manifest), as_json)
+    done(f"{model_id} uses {tokenizer}", model_record(manifest), as_json=as_json)
 
 
 @model.command("list")
@@ -131,7 +162,8 @@ def attach_tokenizer(settings: Settings, model_id: str, tokenizer: Path, as_json
 def list_models(settings: Settings, as_json: bool) -> None:
     """List the registered models by id.
 
-    In a pipe: one line for each, tab-separated: id, architecture, context length, bytes, path of the weights.
+    In a pipe: one line for each, tab-separated: id, architecture, context length, bytes, path of the weights,
+    aliases with commas.
     """
     with open_engine(settings) as engine:
         models, broken = engine.list_models(), engine.broken_manifests()
@@ -139,8 +171,11 @@ def list_models(settings: Settings, as_json: bool) -> None:
         records = [broken_record(error) for error in broken]
         return emit_json({"models": [model_record(manifest) for manifest in models], "broken": records})
     emit_table(
-        ("id", "architecture", "context", "bytes", "weights"),
-        [(m.id, m.architecture, m.context_length, m.size, m.weights_path) for m in models],
+        ("id", "architecture", "context", "bytes", "weights", "aliases"),
+        [
+            (m.id, m.architecture, m.context_length, m.size, m.weights_path, ",".join(m.aliases))
+            for m in models
+        ],
     )
     for error in broken:
         warn(error.message)
@@ -151,14 +186,43 @@ def list_models(settings: Settings, as_json: bool) -> None:
 
 @model.command()
 @click.argument("model_id", metavar="ID")
+@click.option("--estimate", is_flag=True, help="Show the memory that it would take instead, in bytes.")
+@click.option("--context-length", type=click.IntRange(min=1), metavar="TOKENS", help="For --estimate.")
+@click.option("--kv-memory", type=size, metavar="SIZE", help="For --estimate.")
+@JSON
+@shared_options(STORE, DEVICE, THREADS, KV_TYPE)
+@pass_settings
+def inspect(
+    settings: Settings,
+    model_id: str,
+    estimate: bool,
+    context_length: int | None,
+    kv_memory: int | None,
+    as_json: bool,
+) -> None:
+    """Show everything that is known about a model, or how much memory it would take."""
+    with open_engine(settings, context_length=context_length, kv_memory=kv_memory) as engine:
+        if estimate:
+            record = memory_record(engine.estimate(model_id))
+        else:
+            record = model_record(engine.inspect(model_id))
+    return emit_json(record) if as_json else emit_fields(record)
+
+
+@model.command()
+@click.argument("model_id", metavar="ID")
+@click.argument("names", metavar="ALIAS...", nargs=-1, required=True)
+@click.option("--remove", is_flag=True, help="Take the names away instead.")
 @JSON
 @shared_options(STORE)
 @pass_settings
-def inspect(settings: Settings, model_id: str, as_json: bool) -> None:
-    """Show everything that is known about a model."""
+def alias(settings: Settings, model_id: str, names: tuple[str, ...], remove: bool, as_json: bool) -> None:
+    """Let a model be asked for by other names, too, such as those of other programs."""
     with open_engine(settings) as engine:
-        record = model_record(engine.inspect(model_id))
-    return emit_json(record) if as_json else emit_fields(record)
+        change = engine.remove_alias if remove else engine.add_alias
+        manifest = [change(model_id, name) for name in names][-1]
+    now = ", ".join(manifest.aliases) or "nothing else"
+    done(f"{manifest.id} is also {now}", model_record(manifest), as_json=as_json)
 
 
 @model.command()
@@ -204,16 +268,4 @@ def remove(settings: Settings, model_id: str, as_json: bool) -> None:
     """Forget a model. Its weights stay where they are."""
     with open_engine(settings) as engine:
         engine.remove(model_id)
-    _done(f"removed {model_id}; its weights are untouched", {"removed": model_id}, as_json)
-
-
-def _summary(manifest: "ModelManifest") -> str:
-    facts = (manifest.architecture, f"context {manifest.context_length}", human_size(manifest.size))
-    return f"{manifest.id} ({', '.join(str(fact) for fact in facts)})"
-
-
-def _done(message: str, record: Record, as_json: bool) -> None:
-    if as_json:
-        emit_json(record)
-    else:
-        note(message, None)
+    done(f"removed {model_id}; its weights are untouched", {"removed": model_id}, as_json=as_json)

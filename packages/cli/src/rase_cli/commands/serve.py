@@ -7,6 +7,7 @@ import click
 from rase_core.errors import EngineError
 
 from rase_cli.logs import LEVELS, show_server_logs
+from rase_cli.model_host_options import host_options
 from rase_cli.output import note, warn
 from rase_cli.server_options import server_options, server_settings
 from rase_cli.settings import (
@@ -14,14 +15,15 @@ from rase_cli.settings import (
     KV_TYPE,
     STORE,
     THREADS,
+    EngineOptions,
     Settings,
     open_engine,
     pass_settings,
     shared_options,
 )
-from rase_cli.sizes import size
 
 if TYPE_CHECKING:
+    from rase_core.scheduler import SchedulerLimits
     from rase_models.engine import Engine
 
 SERVER_PACKAGES = ("rase_api", "fastapi", "uvicorn")
@@ -46,17 +48,12 @@ class ServerNotInstalled(EngineError):
     metavar="PORT",
     help="0 takes a free port.",
 )
+@host_options
 @click.option(
-    "--context-length",
-    type=click.IntRange(min=1),
-    metavar="TOKENS",
-    help="The most tokens of a prompt and its answer. [default: each model's]",
-)
-@click.option(
-    "--kv-memory",
-    type=size,
-    metavar="SIZE",
-    help="The most memory for each model's keys and values, as in 4GB. [default: a quarter of the machine's]",
+    "--preload",
+    multiple=True,
+    metavar="MODEL",
+    help="Load a model when the server starts; may be repeated. /ready answers when they are there.",
 )
 @click.option(
     "--max-queue",
@@ -66,6 +63,7 @@ class ServerNotInstalled(EngineError):
     metavar="N",
     help="The most requests to a model that wait; the rest are refused.",
 )
+@click.option("--workers", type=int, default=1, hidden=True)
 @server_options
 @click.option(
     "--log-level",
@@ -83,7 +81,11 @@ def serve(
     port: int,
     context_length: int | None,
     kv_memory: int | None,
+    max_memory: int | None,
+    keep_alive: float | None,
+    preload: tuple[str, ...],
     max_queue: int,
+    workers: int,
     log_level: str,
     grace: int,
     **server: object,
@@ -94,13 +96,35 @@ def serve(
     """
     _require_server()
     from rase_api import serve as run
+    from rase_api.errors import SeveralWorkers
+
+    if workers != 1:
+        raise SeveralWorkers(workers)
+    show_server_logs(log_level, as_json=bool(server["json_log"]))
+    own: EngineOptions = {
+        "context_length": context_length,
+        "kv_memory": kv_memory,
+        "max_memory": max_memory,
+        "keep_alive": keep_alive,
+        "limits": _limits(max_queue),
+    }
+    with open_engine(settings, **own) as engine:
+        _warn_of_context(engine, context_length)
+        run(
+            engine,
+            host,
+            port,
+            on_ready=lambda url: _announce(engine, url),
+            grace=grace,
+            preload=preload,
+            **server_settings(server),
+        )
+
+
+def _limits(max_queue: int) -> "SchedulerLimits":
     from rase_core.scheduler import SchedulerLimits
 
-    options, limits = server_settings(server), SchedulerLimits(waiting=max_queue)
-    show_server_logs(log_level, as_json=bool(server["json_log"]))
-    with open_engine(settings, context_length=context_length, kv_memory=kv_memory, limits=limits) as engine:
-        _warn_of_context(engine, context_length)
-        run(engine, host, port, on_ready=lambda url: _announce(engine, url), grace=grace, **options)
+    return SchedulerLimits(waiting=max_queue)
 
 
 def _require_server() -> None:

@@ -1,0 +1,98 @@
+"""A server that runs already, asked over HTTP."""
+
+import http.client
+import json
+import urllib.error
+import urllib.request
+from collections.abc import Mapping
+
+import click
+from rase_core.errors import EngineError
+
+from rase_cli.settings import Body, Option
+
+DEFAULT_URL = "http://127.0.0.1:8080"
+_SECONDS = 30.0
+_MOST_BYTES = 16 << 20
+
+URL: Option = click.option(
+    "--url",
+    default=DEFAULT_URL,
+    show_default=True,
+    envvar="RASE_URL",
+    metavar="URL",
+    help="Where the server is. [env: RASE_URL]",
+)
+KEY: Option = click.option(
+    "--api-key",
+    envvar="RASE_API_KEY",
+    metavar="KEY",
+    help="Its key, where it asks for one; the first of the variable. [env: RASE_API_KEY]",
+)
+
+
+class ServerNotRunning(EngineError):
+    """No server answers at an address: why not."""
+
+    def __init__(self, url: str, reason: str) -> None:
+        super().__init__(
+            f"no server answers at {url}: {reason}", "start one with `rase serve`, or say where it is: --url"
+        )
+        self.url, self.reason = url, reason
+
+
+class ServerRefused(EngineError):
+    """A server does not do what it is asked: its status and words."""
+
+    def __init__(self, url: str, status: int, message: str) -> None:
+        advice = "give its key with --api-key or RASE_API_KEY" if status == 401 else None
+        super().__init__(f"{url} answers {status}: {message}", advice)
+        self.url, self.status = url, status
+
+
+def of_server(command: Body) -> Body:
+    """Give a command the options that say which server it is for."""
+    return URL(KEY(command))
+
+
+class RunningServer:
+    """A server of rase at a URL, with one of its keys."""
+
+    def __init__(self, url: str, api_key: str | None) -> None:
+        self._url = url.rstrip("/").removesuffix("/v1")
+        keys = (api_key or "").split()
+        self._headers = {"Authorization": f"Bearer {keys[0]}"} if keys else {}
+
+    def models(self) -> list[dict[str, object]]:
+        """Return the models in memory, as Ollama's /api/ps describes them. Raises as `unload` does."""
+        found = self._ask("/api/ps").get("models")
+        if not isinstance(found, list) or not all(isinstance(model, dict) for model in found):
+            raise ServerNotRunning(self._url, "what answers is no server of rase")
+        return found
+
+    def unload(self, model: str) -> None:
+        """Let it let go of a model. Raises ServerNotRunning, ServerRefused."""
+        self._ask("/api/generate", {"model": model, "keep_alive": 0, "stream": False})
+
+    def _ask(self, path: str, body: Mapping[str, object] | None = None) -> dict[str, object]:
+        content = None if body is None else json.dumps(body).encode()
+        headers = {**self._headers, "Content-Type": "application/json"}
+        try:
+            request = urllib.request.Request(f"{self._url}{path}", content, headers)
+            direct = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+            with direct.open(request, timeout=_SECONDS) as response:
+                answer = json.loads(response.read(_MOST_BYTES))
+        except urllib.error.HTTPError as error:
+            with error:
+                raise ServerRefused(self._url, error.code, _message(error)) from error
+        except (OSError, http.client.HTTPException, ValueError) as error:
+            raise ServerNotRunning(self._url, str(getattr(error, "reason", error)) or "no answer") from error
+        return answer if isinstance(answer, dict) else {}
+
+
+def _message(error: urllib.error.HTTPError) -> str:
+    try:
+        told = json.loads(error.read(_MOST_BYTES))
+    except (OSError, ValueError):
+        return str(error.reason)
+    return str(told.get("error", error.reason)) if isinstance(told, dict) else str(error.reason)
