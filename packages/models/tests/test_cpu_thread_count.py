@@ -7,12 +7,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rase_core.errors import BackendFailure
 from rase_models.backends.base import ThreadCounts
+from rase_models.backends.cpu.cores import usable_cores
 from rase_models.backends.cpu.thread_count import (
     cpu_quota,
     default_thread_count,
     most_threads,
     thread_counts,
-    usable_cores,
 )
 
 
@@ -56,9 +56,9 @@ def test_a_number_that_is_none_is_refused(text: str, monkeypatch: pytest.MonkeyP
 
 def test_far_more_threads_than_processors_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     module = "rase_models.backends.cpu.thread_count"
-    monkeypatch.setattr(f"{module}._allowed_processors", lambda: range(2))
+    monkeypatch.setattr(f"{module}.usable_processors", lambda: range(2))
     assert most_threads() == 16
-    monkeypatch.setattr(f"{module}._allowed_processors", lambda: range(32))
+    monkeypatch.setattr(f"{module}.usable_processors", lambda: range(32))
     assert most_threads() == 128
     assert thread_counts(128) == (128, 128)
     for counts in (ThreadCounts(129), ThreadCounts(1, 129)):

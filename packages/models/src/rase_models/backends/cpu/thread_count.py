@@ -1,16 +1,12 @@
-"""How many threads a runner uses: the cores it may use, unless it is told otherwise.
-
-On Linux they are physical cores, elsewhere whatever the system counts as processors.
-"""
+"""How many threads a runner uses: the cores it may use, unless it is told otherwise."""
 
 import os
-import sys
-from collections.abc import Iterable
 from pathlib import Path
 
 from rase_core.errors import BackendFailure
 
 from rase_models.backends.base import ThreadCounts, Threads
+from rase_models.backends.cpu.cores import usable_cores, usable_processors
 
 _ALWAYS_ALLOWED, _PER_PROCESSOR = 16, 4
 _MANY_CORES = 12
@@ -57,7 +53,7 @@ def _checked(value: int | str, name: str) -> int:
 
 def most_threads() -> int:
     """Return the most threads that may be asked for here: many more than processors only wait for another."""
-    return max(_ALWAYS_ALLOWED, _PER_PROCESSOR * len(set(_allowed_processors())))
+    return max(_ALWAYS_ALLOWED, _PER_PROCESSOR * len(usable_processors()))
 
 
 def default_thread_count(cores: int, quota: float | None) -> int:
@@ -67,29 +63,6 @@ def default_thread_count(cores: int, quota: float | None) -> int:
 
 def _within(quota: float | None, count: int) -> int:
     return max(1, count if quota is None else min(count, int(quota)))
-
-
-def usable_cores() -> int:
-    """Return the number of cores, of all processors outside Linux, that this process may run on."""
-    processors = _allowed_processors()
-    if sys.platform == "linux":
-        return len({_core_of(processor) for processor in processors}) or 1
-    return max(1, len(processors))
-
-
-def _allowed_processors() -> Iterable[int] | set[int]:
-    if hasattr(os, "sched_getaffinity"):
-        return set(os.sched_getaffinity(0))
-    return set(range(os.cpu_count() or 1))
-
-
-def _core_of(processor: int) -> tuple[str, str]:
-    """Return what identifies a processor's core: the list of processors that share it."""
-    siblings = Path(f"/sys/devices/system/cpu/cpu{processor}/topology/thread_siblings_list")
-    try:
-        return ("core", siblings.read_text(encoding="ascii").strip())
-    except OSError:
-        return ("processor", str(processor))
 
 
 def cpu_quota(
