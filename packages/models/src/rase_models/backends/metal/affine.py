@@ -1,6 +1,6 @@
 """GGUF's blocks as MLX's affine form: weight = scale * code + bias, with a scale and a bias for 32 columns.
 
-    AFFINE[GgmlType.Q4_K].of(blocks) -> codes uint8 [blocks, columns], scales and biases float32 [blocks, groups]
+    AFFINE[GgmlType.Q4_K].of(blocks) -> codes [blocks, columns], scales and biases float32 [blocks, groups]
 
 All types with scales of 32 columns come out exact. Those with scales of 16 do not fit, since MLX has no such
 groups: they become the nearest of 256 levels, spaced so that the half with the larger scale is hit best.
@@ -52,7 +52,7 @@ class AffineForm:
 
 
 def pack(codes: NDArray[np.integer], bits: int) -> NDArray[np.uint32]:
-    """Join codes [..., columns] to one stream of bits, the lowest first: uint32 [..., columns * bits / 32]."""
+    """Join codes [..., columns] to one stream of bits, lowest first: uint32 [..., columns * bits / 32]."""
     eights = codes.reshape(*codes.shape[:-1], -1, 8).astype(np.uint64)
     shifts = np.arange(0, 8 * bits, bits, dtype=np.uint64)
     words = np.bitwise_or.reduce(eights << shifts, axis=-1)

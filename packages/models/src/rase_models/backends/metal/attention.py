@@ -40,17 +40,23 @@ def _attend(
     if op.soft_cap is None:
         sinks = None if sinks is None else sinks.astype(q.dtype)
         return mx.fast.scaled_dot_product_attention(q, keys, values, scale=op.scale, mask=mask, sinks=sinks)
-    return _soft_capped(op, q, mask, sinks, keys, values)
+    return _soft_capped(op, op.soft_cap, q, mask, sinks, keys, values)
 
 
 def _soft_capped(
-    op: Attention, q: mx.array, mask: mx.array, sinks: mx.array | None, keys: mx.array, values: mx.array
+    op: Attention,
+    cap: float,
+    q: mx.array,
+    mask: mx.array,
+    sinks: mx.array | None,
+    keys: mx.array,
+    values: mx.array,
 ) -> mx.array:
     """Attend with capped scores, which MLX's own attention does not know."""
     sequences, heads, rows, length = q.shape
     queries = q.reshape(sequences, op.head_count_kv, -1, length)  # the heads of a KV head one after another
     scores = (queries @ mx.swapaxes(keys, -1, -2)).astype(mx.float32) * op.scale
-    scores = (op.soft_cap or 1.0) * mx.tanh(scores / op.soft_cap)
+    scores = cap * mx.tanh(scores / cap)
     scores = mx.where(mask, scores.reshape(sequences, heads, rows, -1), -mx.inf)
     if sinks is not None:
         extra = mx.broadcast_to(sinks.reshape(1, -1, 1, 1), (sequences, heads, rows, 1))

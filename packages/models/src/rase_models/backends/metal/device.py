@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from importlib.metadata import version
 
 import mlx.core as mx
 from rase_core.errors import BackendFailure, DeviceOutOfMemory
@@ -18,7 +19,7 @@ def describe() -> str:
     """Name the processor that computes."""
     name = mx.device_info().get("device_name", "an unknown device")
     kind = "Metal" if is_gpu() else "MLX on the CPU, for tests"
-    return f"{name} ({kind}), mlx {mx.__version__}"
+    return f"{name} ({kind}), mlx {version('mlx')}"
 
 
 def dtype() -> mx.Dtype:

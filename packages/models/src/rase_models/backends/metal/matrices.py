@@ -53,7 +53,7 @@ class FloatMatrix:
 
 @dataclass(frozen=True, slots=True)
 class AffineMatrix:
-    """A matrix [..., out, in] of codes: uint32 [..., out, in * bits / 32], scales and biases [..., out, in / 32]."""
+    """A matrix [..., out, in] of codes, uint32 [..., out, in * bits / 32], with a scale and a bias for 32."""
 
     codes: mx.array
     scales: mx.array

@@ -19,7 +19,8 @@ def short_conv(op: ShortConv, run: Run) -> None:
         rows = _rows_of(x, group)
         count = rows.shape[1]
         padded = mx.concatenate([state.reshape(len(state), op.taps - 1, -1), rows], axis=1)
-        results.append(sum(weight[:, j] * padded[:, j : j + count] for j in range(op.taps)))
+        taps = [weight[:, j] * padded[:, j : j + count] for j in range(op.taps)]
+        results.append(mx.stack(taps).sum(axis=0))
         run.keep_states(op.state, group, padded[:, count:])
     out = run.gathered(results)
     run.buffers[op.out] = out if op.bias is None else out + run.vector(op.bias)

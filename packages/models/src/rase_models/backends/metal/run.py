@@ -52,13 +52,13 @@ class Run:
         return self._windows[key]
 
     def gathered(self, values: Sequence[mx.array]) -> mx.array:
-        """Put results of the groups, [sequences, rows of each, width], back in the order of the run's rows."""
+        """Put results of the groups, [sequences, rows of each, width], back in the run's order."""
         order = np.argsort(np.concatenate([group.rows.reshape(-1) for group in self.groups]))
         flat = [value.reshape(-1, value.shape[-1]) for value in values]
         return mx.concatenate(flat)[mx.array(order)]
 
     def states_of(self, layer: int) -> Iterator[tuple[Group, mx.array]]:
-        """Give each group with its states before its rows, [sequences, size]: zeros where a sequence begins."""
+        """Give each group with its states before its rows, [sequences, size]; zeros before a sequence."""
         for group in self.groups:
             held = self.states[layer][mx.array(self.rows.states[group.sequences])]
             goes_on = mx.array(group.positions[:, :1] > 0)

@@ -1,6 +1,7 @@
 """Run Programs in MLX: a run is described op by op, then evaluated at once."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from itertools import takewhile
 
 import mlx.core as mx
 import numpy as np
@@ -14,7 +15,7 @@ from rase_models.backends.metal.ops import execute
 from rase_models.backends.metal.run import Run
 from rase_models.gguf import Weight
 from rase_models.kv_type import KvType
-from rase_models.program import Program
+from rase_models.program import Op, Program, SelectOutputs
 
 MAX_ROWS = 512
 
@@ -47,6 +48,7 @@ class MetalRunner:
         self._groups = program.kv_groups
         self._caches = _caches(program, KV_DTYPES[kv_type])
         self._states = [mx.zeros((0, size)) for size in program.state_sizes]
+        self._nothing = mx.zeros((0, program.vocab_size))
 
     def reserve(self, group: int, blocks: int) -> None:
         """Make room for at least so many KV blocks of a group of layers. Raises DeviceOutOfMemory."""
@@ -76,15 +78,24 @@ class MetalRunner:
             mx.eval(*self._states)
 
     def run(self, rows: Rows) -> NDArray[np.float32]:
-        """Compute float32 [outputs, vocab_size]; writes keys and values of all rows. Raises DeviceOutOfMemory."""
+        """Compute float32 [outputs, vocab_size]; writes keys and values of all rows.
+
+        Raises DeviceOutOfMemory.
+        """
         run = Run.of(rows, self._weights, self._caches, self._states)
-        for op in self._program.ops:
+        for op in self._wanted(rows):
             execute(op, run)
-        logits = run.buffers["logits"].astype(mx.float32)
+        logits = run.buffers.get("logits", self._nothing).astype(mx.float32)
         kept = [array for cache in self._caches for array in (cache.keys, cache.values)]
         with faults():
             mx.eval(logits, *kept, *self._states)
         return np.array(logits, copy=True)
+
+    def _wanted(self, rows: Rows) -> Iterable[Op]:
+        """Return the ops of a run: without outputs those that fill the caches, which come first."""
+        if len(rows.outputs) > 0:
+            return self._program.ops
+        return takewhile(lambda op: not isinstance(op, SelectOutputs), self._program.ops)
 
     def close(self) -> None:
         """Free the memory."""
