@@ -111,12 +111,13 @@ def _append(
     count, copies = len(tokens), len(sequences)
     if count == 0:
         return
+    positions = range(position, position + count)
     decoder.forward(
         Batch(
-            sequences=np.repeat(np.array(sequences, np.int32), count),
-            positions=np.tile(np.arange(position, position + count, dtype=np.int32), copies),
-            tokens=np.tile(np.array(tokens, np.int32), copies),
-            outputs=np.arange(1, copies + 1, dtype=np.int32) * count - 1,
+            sequences=np.array([sequence for sequence in sequences for _ in positions], np.int32),
+            positions=np.array([*positions] * copies, np.int32),
+            tokens=np.array([*tokens] * copies, np.int32),
+            outputs=np.array(range(count - 1, count * copies, count), np.int32),
         )
     )
 
