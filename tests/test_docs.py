@@ -4,14 +4,16 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 DOCS = Path(__file__).parents[1] / "docs"
 
 
-def test_the_table_of_architectures_is_what_the_code_has() -> None:
-    made = subprocess.run(
-        [sys.executable, str(DOCS / "make_architectures.py")], capture_output=True, text=True, check=True
-    )
-    assert made.stdout == (DOCS / "architectures.md").read_text(encoding="utf-8")
+@pytest.mark.parametrize("page", ["architectures", "templates", "tokenizers"])
+def test_what_is_made_from_the_code_is_what_the_code_has(page: str) -> None:
+    script = [sys.executable, "-X", "utf8", str(DOCS / f"make_{page}.py")]
+    made = subprocess.run(script, capture_output=True, encoding="utf-8", check=True)
+    assert made.stdout == (DOCS / f"{page}.md").read_text(encoding="utf-8")
 
 
 def test_the_way_to_add_an_architecture_fits_on_a_page() -> None:

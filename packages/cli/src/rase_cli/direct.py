@@ -17,6 +17,7 @@ from rase_cli.settings import Settings, open_engine
 
 if TYPE_CHECKING:
     from rase_core.manifest import ModelManifest
+    from rase_models.chat import ChatTemplate
     from rase_models.decoder import ProgramDecoder
     from rase_models.session_loader import SessionLoader
     from rase_models.tokenizers import Tokenizer
@@ -36,6 +37,17 @@ class ChosenModel:
         from rase_models.tokenizers import load_tokenizer
 
         return load_tokenizer(self.weights) if self.manifest is None else registered_tokenizer(self.manifest)
+
+    def template(self, tokenizer: "Tokenizer") -> "ChatTemplate":
+        """Return the chat template. Raises TemplateError, and what `open_gguf` raises."""
+        from rase_models.chat import choose_template
+        from rase_models.gguf import open_gguf
+        from rase_models.session_loader import registered_template
+
+        if self.manifest is not None:
+            return registered_template(self.manifest, tokenizer)
+        file = open_gguf(self.weights)
+        return choose_template(None, file, file.architecture, tokenizer)
 
     def load(self, context_length: int) -> "ProgramDecoder":
         """Load the model for so many tokens, with progress on stderr.

@@ -182,6 +182,14 @@ def registered_tokenizer(manifest: ModelManifest) -> Tokenizer:
     return load_tokenizer(manifest.weights_path) if attached is None else attached
 
 
+def registered_template(manifest: ModelManifest, tokenizer: Tokenizer) -> ChatTemplate:
+    """Return a registered model's template. Raises TemplateError, and what `open_gguf` raises."""
+    template = _template(manifest, open_gguf(manifest.weights_path), tokenizer)
+    if isinstance(template, TemplateError):
+        raise template
+    return template
+
+
 def _verified(
     manifest: ModelManifest, file: GgufFile, load: Callable[[OnBytes], ProgramDecoder]
 ) -> ProgramDecoder:

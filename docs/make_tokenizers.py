@@ -1,0 +1,112 @@
+"""Prints docs/tokenizers.md, made from the code: run it with its output sent there."""
+
+import sys
+from collections import defaultdict
+
+from rase_models.tokenizers.loading import MODELS
+from rase_models.tokenizers.pre_tokenizers import PreTokenizer, known_pre_tokenizers, pre_tokenizer
+
+HEAD = """# Tokenizers
+
+A model's tokenizer is read from its GGUF file alone; a `tokenizer.json` can be attached instead (`rase
+model attach-tokenizer`), and is then run by the library `tokenizers`.
+
+Made by `python docs/make_tokenizers.py > docs/tokenizers.md`.
+
+| `tokenizer.ggml.model` | what it is | lossless |
+|---|---|---|"""
+
+KINDS = {
+    "gpt2": ("byte-level BPE, or BPE over plain characters where the pre-tokenizer says so", "yes"),
+    "llama": ("SentencePiece BPE: `▁` for a space, bytes for what has no token", "all but `▁` itself"),
+    "gemma4": (
+        "BPE over plain characters, `▁` for a space, with BOS whatever the file says",
+        "all but `▁` itself",
+    ),
+    "t5": ("SentencePiece Unigram, with its table of normalisation", "no"),
+    "bert": ("WordPiece, in lower case and without accents unless the file says otherwise", "no"),
+    "rwkv": ("the longest token at every place, over bytes", "yes"),
+}
+
+RULES = """
+Not known, and refused by name: `plamo2`, `hybriddna`, `whitespace`, `none`.
+
+## Rules
+
+- **Special tokens** (control, unknown, user-defined) are found in a prompt leftmost first, then longest. In
+  text that is not a prompt, control tokens are text like any other; user-defined ones are found there, too.
+- **BOS and EOS** are added where the file says so, or else where models of its kind want them; never twice.
+- **A space** goes before a text, and after a special token, where `add_space_prefix` says so; decoding
+  takes it away.
+- **Phi 3** loses the white space after most special tokens, as its own tokenizer has it; a GGUF tells that
+  only by name.
+- **Normalisation** that a `tokenizer.json` asks for (NFC in Qwen's) is not in a GGUF and not done: text
+  reaches the model as it was given, as in llama.cpp. It differs for text with decomposed accents only.
+- **A byte or character without token** becomes the unknown token where the vocabulary has one, and is
+  otherwise an error that names it. Nothing is dropped but by the
+  normalisation of Unigram and WordPiece.
+
+## Pre-tokenizers
+
+How byte-level BPE cuts text, by `tokenizer.ggml.pre`; names on one line cut alike. The expressions are
+those of the models' own tokenizers. Where llama.cpp only comes near them (it does not tell upper from lower
+case in `kimi-k2`, `tiny_aya` and `youtu`), these are followed. A missing name means `default`, an unknown
+one is an error.
+
+| names | expressions | a word that is a token is taken whole | BOS by default |
+|---|---|---|---|"""
+
+TAIL = """
+## Checked against
+
+- llama.cpp's ids for the texts that come with its vocabularies, and for the same texts with every
+  pre-tokenizer above.
+- The `tokenizer.json` files of ten models (Claude, DeepSeek 3, Gemini, Gemma 3, GPT 3.5, GPT 4o, gpt-oss,
+  Llama 3 and 3.1, Qwen 3): a GGUF made of each gives the same ids. Set `RASE_TOKENIZERS` and
+  `RASE_VOCABULARIES` to run these tests.
+- Their definitions, by hypothesis: merging, Unigram's table, the search for special tokens, decoding what
+  was encoded.
+
+No text takes more than about linear time: merging is n log n, expressions are bounded where they look
+ahead."""
+
+
+def main() -> None:
+    """Print the page."""
+    _write(HEAD)
+    for model in MODELS:
+        what, lossless = KINDS[model]
+        _write(f"| `{model}` | {what} | {lossless} |")
+    _write(RULES)
+    for pre, names in _by_way().items():
+        cells = (
+            ", ".join(f"`{name}`" for name in names),
+            _expressions(pre),
+            _yes(pre.ignore_merges),
+            _yes(pre.adds_bos),
+        )
+        _write(f"| {' | '.join(cells)} |")
+    _write(TAIL)
+
+
+def _by_way() -> dict[PreTokenizer, list[str]]:
+    found = defaultdict(list)
+    for name in known_pre_tokenizers():
+        found[pre_tokenizer(name)].append(name)
+    return found
+
+
+def _expressions(pre: PreTokenizer) -> str:
+    return "plain characters, not cut" if pre.is_raw else str(len(pre.splits))
+
+
+def _yes(value: bool) -> str:
+    return "yes" if value else ""
+
+
+def _write(line: str) -> None:
+    sys.stdout.write(line + "\n")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,92 @@
+"""Conversations, tools and variables of templates, as a person gives them, mostly as JSON."""
+
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from rase_cli.prompts import read_prompt
+
+if TYPE_CHECKING:
+    from rase_models.chat.tool_calls.tool import Tool
+
+Messages = Sequence[Mapping[str, object]]
+
+
+def read_messages(prompt: str | None, file: Path | None, system: str | None) -> Messages:
+    """Return the conversation: that of a file, or the prompt as a user's message, after the system's text.
+
+    Raises click.UsageError for no conversation or two, and for a file that is no JSON of one.
+    """
+    if file is not None:
+        if prompt is not None or system is not None:
+            raise click.UsageError("give either --messages, or PROMPT and --system")
+        return _messages(_read_json(file), file)
+    text = read_prompt(prompt)
+    if text is None:
+        raise click.UsageError("no conversation: give PROMPT, --messages, or pipe a prompt in")
+    before = [] if system is None else [{"role": "system", "content": system}]
+    return [*before, {"role": "user", "content": text}]
+
+
+def read_tools(file: Path | None) -> "tuple[Tool, ...]":
+    """Return the tools of a file in the form of OpenAI's API; click.UsageError when it has another."""
+    if file is None:
+        return ()
+    from rase_models.chat.tool_calls.tool import Tool
+
+    given = _read_json(file)
+    if not isinstance(given, list) or not all(_is_function(item) for item in given):
+        raise click.UsageError(
+            f'{file}: expected a list of {{"type": "function", "function": {{"name": ...}}}}'
+        )
+    functions = [item["function"] for item in given]
+    return tuple(
+        Tool(item["name"], item.get("description") or "", item.get("parameters") or {}) for item in functions
+    )
+
+
+def read_variables(text: str | None) -> Mapping[str, object]:
+    """Return further variables of a template, given as a JSON object; click.UsageError when it is none."""
+    if text is None:
+        return {}
+    given = _parsed(text, "--kwargs")
+    if not isinstance(given, dict):
+        raise click.UsageError(f"--kwargs: expected a JSON object, found {text[:80]}")
+    return given
+
+
+def _messages(given: object, file: Path) -> Messages:
+    messages = given.get("messages") if isinstance(given, dict) else given
+    if not isinstance(messages, list) or not all(isinstance(message, dict) for message in messages):
+        raise click.UsageError(f"{file}: expected a list of messages, or an object with one as `messages`")
+    for message in messages:
+        for call in message.get("tool_calls") or ():
+            _parse_arguments(call, file)
+    return messages
+
+
+def _parse_arguments(call: object, file: Path) -> None:
+    """Make an object of arguments that are JSON text, as OpenAI's API has them."""
+    function = call.get("function") if isinstance(call, dict) else None
+    if isinstance(function, dict) and isinstance(function.get("arguments"), str):
+        function["arguments"] = _parsed(function["arguments"], f"{file}: arguments of a call")
+
+
+def _is_function(item: object) -> bool:
+    function = item.get("function") if isinstance(item, dict) else None
+    return isinstance(function, dict) and isinstance(function.get("name"), str)
+
+
+def _read_json(file: Path) -> object:
+    return _parsed(read_prompt(None, file) or "", str(file))
+
+
+def _parsed(text: str, source: str) -> object:
+    try:
+        parsed: object = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise click.UsageError(f"{source}: not JSON: {error}") from error
+    return parsed
