@@ -63,7 +63,7 @@ def test_auto_takes_the_cpu_where_nothing_faster_is_known() -> None:
     assert choose_device("auto") == "cpu"
 
 
-@pytest.mark.parametrize("name", ["abacus", "metal"])
+@pytest.mark.parametrize("name", ["abacus", "cuda"])
 def test_a_device_that_is_not_there_is_named(name: str) -> None:
     with pytest.raises(BackendUnavailable, match=name):
         choose_device(name)
@@ -78,7 +78,8 @@ def test_the_reference_backend_passes_its_check() -> None:
 def test_auto_says_why_the_others_are_not_used() -> None:
     report = probe_devices("auto")
     assert [attempt.device.value for attempt in report.attempts] == ["cuda", "metal", "cpu"]
-    assert report.attempts[0].reason == report.attempts[1].reason == "no backend of this kind is known"
+    assert report.attempts[0].reason == "no backend of this kind is known"
+    assert report.attempts[1].reason
     assert report.device is DevicePreference.CPU
 
 

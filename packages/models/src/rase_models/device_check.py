@@ -33,12 +33,10 @@ def choose_among(candidates: Sequence[DevicePreference], places: BackendPlaces) 
     *better, last = [device.value for device in candidates if device in places] or [candidates[-1].value]
     for device in better:
         try:
-            backend = load_backend(device, places)
-            check_backend(backend)
+            _check(device, places, accepts_stand_ins=False)
         except (BackendUnavailable, BackendFailure):
             continue
-        if not backend.is_stand_in:
-            return device
+        return device
     load_backend(last, places)
     return last
 
@@ -49,14 +47,18 @@ def probe_devices(name: str, places: BackendPlaces = BACKENDS) -> ProbeReport:
     Raises BackendUnavailable for an unknown name.
     """
     preference = DevicePreference.parse(name)
-    probers = {
-        device: partial(_check, device.value, places) for device in DevicePreference if device in places
-    }
+    check = partial(_check, places=places, accepts_stand_ins=preference is not DevicePreference.AUTO)
+    probers = {device: partial(check, device.value) for device in DevicePreference if device in places}
     return probe(preference, probers)
 
 
-def _check(device: str, places: BackendPlaces) -> str:
-    return check_backend(load_backend(device, places))
+def _check(device: str, places: BackendPlaces, *, accepts_stand_ins: bool) -> str:
+    backend = load_backend(device, places)
+    if backend.is_stand_in and not accepts_stand_ins:
+        raise BackendUnavailable(
+            device, f"there is no such device, {backend.describe()} would stand in for it"
+        )
+    return check_backend(backend)
 
 
 def check_backend(backend: Backend) -> str:

@@ -25,6 +25,7 @@ Blocks = NDArray[np.void]
 GROUP = 32
 """Columns that share a scale."""
 _LEVELS = 255
+_STEPS = 254  # one less, as the lowest level is a multiple of the step and not the lowest value
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,8 +142,8 @@ def _step(values: Floats, span: Floats) -> Floats:
     steps = np.diff(halves, axis=-1)
     steps = np.where(steps > 0, steps, np.inf).min(axis=-1)
     own = np.where(np.isfinite(steps), steps, 0).max(axis=-1)
-    whole = np.floor(np.divide(_LEVELS * own, span, out=np.zeros_like(span), where=span > 0))
-    wide = (span / _LEVELS).astype(np.float32)
+    whole = np.floor(np.divide(_STEPS * own, span, out=np.zeros_like(span), where=span > 0))
+    wide = (span / _STEPS).astype(np.float32)
     return np.where(whole > 0, own / np.maximum(whole, 1), wide).astype(np.float32)
 
 

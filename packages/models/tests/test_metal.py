@@ -1,0 +1,157 @@
+"""The Metal backend against the reference, on MLX's CPU device where there is no Apple GPU."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+from rase_core.decoder import Batch
+from rase_core.errors import BackendFailure, DeviceOutOfMemory
+from rase_models import load_decoder
+from rase_models.decoder import ProgramDecoder
+from rase_models.device_check import check_backend, choose_among
+from rase_models.gguf import TYPE_LAYOUTS, GgmlType, TensorInfo, Weight
+from rase_models.gguf.quants import BLOCK_DTYPES, dequantize
+from rase_models.kv_type import KvType
+from rase_models.testing_blocks import random_blocks
+from rase_models.testing_sketches import TENSORS, sketch, write_gguf
+
+mx = pytest.importorskip("mlx.core", reason="MLX is not installed: pip install 'rase-models[metal]'")
+
+from rase_models.backends import BACKENDS, load_backend  # noqa: E402
+from rase_models.backends.metal import device  # noqa: E402
+from rase_models.backends.metal.affine import AFFINE, GROUP, pack  # noqa: E402
+from rase_models.backends.metal.groups import groups_of, window_of  # noqa: E402
+from rase_models.backends.metal.matrices import AffineMatrix, matrix_of  # noqa: E402
+
+Floats = NDArray[np.float32]
+ARCHITECTURES = sorted({"llama", *TENSORS})
+TOLERANCE = 1e-3 if device.is_gpu() else 1e-8  # a GPU multiplies in bfloat16
+TOKENS = [3, 1, 4, 1, 5, 9, 2, 6, 5, 3]
+
+
+def error_of(found: Floats, wanted: Floats) -> float:
+    """Return the mean squared error, normalised."""
+    difference = np.square(found.astype(np.float64) - wanted).sum()
+    return float(difference / np.square(wanted.astype(np.float64)).sum())
+
+
+def model(folder: Path, architecture: str) -> Path:
+    return write_gguf(folder / "model.gguf", architecture, *sketch(architecture))
+
+
+@pytest.mark.parametrize("architecture", ARCHITECTURES)
+def test_every_architecture_has_the_logits_of_the_reference(architecture: str, tmp_path: Path) -> None:
+    path = model(tmp_path, architecture)
+    found, wanted = (load_decoder(path, device=name).logits(TOKENS) for name in ("metal", "reference"))
+    assert error_of(found, wanted) < TOLERANCE
+
+
+@pytest.mark.parametrize("architecture", ["llama", "gemma3", "gpt-oss", "mamba2", "qwen35", "lfm2"])
+def test_sequences_in_a_batch_have_the_logits_that_they_have_alone(architecture: str, tmp_path: Path) -> None:
+    path = model(tmp_path, architecture)
+    alone = load_decoder(path, device="metal").logits([*TOKENS, 7])
+    decoder = load_decoder(path, device="metal")
+    first, second = decoder.new_sequence(), decoder.new_sequence()
+    step(decoder, (first, 0, TOKENS), (second, 0, TOKENS[:4]))
+    third = decoder.fork(first, len(TOKENS))
+    step(decoder, (first, len(TOKENS), [11]), (second, 4, TOKENS[4:]), (third, len(TOKENS), [7]))
+    kept = decoder.resume_length(first, len(TOKENS))
+    decoder.truncate(first, kept)
+    found = step(decoder, (second, len(TOKENS), [7]), (first, kept, [*TOKENS, 7][kept:]))
+    np.testing.assert_allclose(found, np.stack([alone[-1], alone[-1]]), rtol=1e-3, atol=1e-3)
+
+
+def step(decoder: ProgramDecoder, *parts: tuple[int, int, list[int]]) -> Floats:
+    """Append (sequence, position, tokens) in one step and return the logits after the last token of each."""
+    counts = [len(tokens) for _, _, tokens in parts]
+    sequences = np.repeat([sequence for sequence, _, _ in parts], counts)
+    positions = np.concatenate([np.arange(start, start + len(tokens)) for _, start, tokens in parts])
+    tokens = np.concatenate([tokens for _, _, tokens in parts])
+    arrays = (sequences, positions, tokens, np.cumsum(counts) - 1)
+    return np.asarray(decoder.forward(Batch(*(array.astype(np.int32) for array in arrays))))
+
+
+@pytest.mark.parametrize("type_", AFFINE, ids=lambda type_: type_.name)
+def test_weights_keep_their_values_or_come_near(type_: GgmlType) -> None:
+    columns = max(256, TYPE_LAYOUTS[type_][0])
+    data = random_blocks(type_, (8, columns), seed=int(type_))
+    info = TensorInfo("w", type_, (8, columns), 0, data.size)
+    matrix = matrix_of(Weight(info, data.reshape(-1)), mx.float32)
+    assert isinstance(matrix, AffineMatrix)
+    wanted = dequantize(type_, data, (8, columns))
+    found = np.array(matrix.floats())
+    scale = np.abs(wanted.reshape(8, -1, GROUP)).max(axis=-1, keepdims=True).repeat(GROUP, -1).reshape(8, -1)
+    tolerance = 1e-6 if AFFINE[type_].is_exact else 2.1 / 254
+    assert (np.abs(found - wanted) <= tolerance * scale).all()
+
+
+@pytest.mark.parametrize("type_", sorted(set(BLOCK_DTYPES) - {GgmlType.F32}), ids=lambda type_: type_.name)
+def test_every_type_multiplies_and_is_looked_up(type_: GgmlType) -> None:
+    data = random_blocks(type_, (24, 256), seed=1, limit=0x2F)
+    info = TensorInfo("w", type_, (24, 256), 0, data.size)
+    matrix = matrix_of(Weight(info, data.reshape(-1)), mx.float32)
+    kept = np.array(matrix.floats())
+    x = np.random.default_rng(2).normal(size=(3, 256)).astype(np.float32)
+    np.testing.assert_allclose(np.array(matrix.times(mx.array(x))), x @ kept.T, rtol=1e-3, atol=1e-2)
+    np.testing.assert_array_equal(np.array(matrix.rows(mx.array([5, 0]))), kept[[5, 0]])
+
+
+@pytest.mark.parametrize("bits", [2, 4, 5, 8])
+def test_codes_are_packed_as_mlx_unpacks_them(bits: int) -> None:
+    codes = np.random.default_rng(bits).integers(0, 1 << bits, (3, 96), dtype=np.uint8)
+    ones = mx.ones((3, 3))
+    found = mx.dequantize(mx.array(pack(codes, bits)), ones, 0 * ones, group_size=32, bits=bits)
+    np.testing.assert_array_equal(np.array(found), codes)
+
+
+@pytest.mark.slow
+def test_a_real_model_answers_as_on_the_reference(smollm2_path: Path) -> None:
+    tokens = [504, 3575, 282, 4649, 314, 7042, 30]
+    found, wanted = (
+        load_decoder(smollm2_path, device=name).logits(tokens) for name in ("metal", "reference")
+    )
+    assert error_of(found, wanted) < TOLERANCE
+
+
+def test_keys_and_values_may_take_half_the_memory(tmp_path: Path) -> None:
+    path = model(tmp_path, "gemma2")
+    wanted = load_decoder(path, device="metal", kv_type=KvType.F32).logits(TOKENS)
+    found = load_decoder(path, device="metal", kv_type=KvType.F16).logits(TOKENS)
+    assert 0 < error_of(found, wanted) < 1e-5
+
+
+@pytest.mark.parametrize("window", [None, 1, 100])
+def test_rows_see_their_window_and_no_more(window: int | None) -> None:
+    from rase_models.backends.base import Rows
+
+    sequences, positions = np.array([0, 1, 1, 2], np.int32), np.array([70, 0, 1, 200], np.int32)
+    table = np.arange(3 * 4, dtype=np.int32).reshape(3, 4)
+    rows = Rows(sequences, positions, positions, positions, table[None])
+    for group in groups_of(rows):
+        seen = window_of(group, table, window)
+        for index, sequence in enumerate(group.sequences):
+            first = np.flatnonzero(table[sequence] == seen.blocks[index, 0])[0] * 64
+            for row, position in enumerate(group.positions[index]):
+                wanted = np.arange(max(0, position + 1 - (window or 10**6)), position + 1)
+                np.testing.assert_array_equal(np.flatnonzero(seen.visible[index, 0, row]) + first, wanted)
+
+
+def test_it_is_checked_by_computing_and_says_what_computes() -> None:
+    backend = load_backend("metal")
+    assert "mlx" in check_backend(backend)
+    assert backend.is_stand_in is not device.is_gpu()
+
+
+@pytest.mark.skipif(device.is_gpu(), reason="there is an Apple GPU")
+def test_auto_passes_by_what_stands_in_for_a_gpu() -> None:
+    from rase_core.device import DevicePreference
+
+    assert choose_among(DevicePreference.AUTO.candidates(), BACKENDS) == "cpu"
+
+
+def test_faults_of_mlx_are_named() -> None:
+    with pytest.raises(DeviceOutOfMemory, match="Unable to allocate"), device.faults():
+        raise RuntimeError("[malloc] Unable to allocate 99 bytes.")
+    with pytest.raises(BackendFailure, match="there is no stream"), device.faults():
+        raise RuntimeError("there is no stream")
