@@ -63,6 +63,28 @@ BOMBS = {
     "an indent": "{{ 'a\nb' | indent(10**9) }}",
     "a JSON indent": "{{ [1] | tojson(indent=10**9) }}",
     "digits": "{{ 1.5 | round(10**8, 'floor') }}",
+    "pretty printing": "{{ ([[1]*1000]*1000) | pprint }}",
+    "wrapping": "{{ ('a '*1000000) | wordwrap(1) }}",
+    "filling batches": "{{ [1] | batch(10**9, 'x') | list | length }}",
+    "slicing": "{{ [1] | slice(10**8) | list | length }}",
+    "a listed range": "{{ range(10**9) | list | length }}",
+    "a random number": "{{ range(10**9) | random }}",
+    "a sum of lists": "{{ ([[1]*1000]*1000) | sum(start=[]) | length }}",
+    "grouping": "{{ (range(99999) | map('string') | list) | groupby('x') | list | length }}",
+    "digits of a number": "{{ (10 ** (10**5)) | string | length }}",
+    "squares": "{% set ns = namespace(x=10) %}{% for i in range(40) %}{% set ns.x = ns.x**2 %}{% endfor %}",
+    "nested calls": "{% macro m() %}{{ caller() * 2 }}{% endmacro %}"
+    + "{% call m() %}" * 50
+    + "a"
+    + "{% endcall %}" * 50,
+    "growing dicts": KEEP + "{% set ns.d = dict(ns.d or {}, **{'k' ~ i: 'x' * i}) %}{% endfor %}",
+    "arguments": "{% macro m() %}{{ kwargs }}{% endmacro %}{% set d = dict(a='x'*4000000) %}"
+    "{% for i in range(99999) %}{{ m(**d) }}{% endfor %}",
+    "replacing nothing": "{{ ('a'*4000000) | replace('', 'b'*1000) | length }}",
+    "tabs": "{{ '\\t'.expandtabs(10**10) }}",
+    "a translation": "{{ ('a'*4000000).translate({97: 'b'*1000}) }}",
+    "a JSON separator": "{{ ([1]*4000) | tojson(separators=('a'*1000000, ':')) }}",
+    "many dates": "{{ strftime_now('%c'*1000000) | length }}",
     "a date": "{{ strftime_now('%999999999Y') }}",
     "deep brackets": "{{ " + "(" * 5000 + "1" + ")" * 5000 + " }}",
     "deep loops": "{% for a in 'a' %}" * 60 + "{% endfor %}" * 60,
