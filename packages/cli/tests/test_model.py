@@ -35,7 +35,7 @@ def test_an_imported_model_is_listed_inspected_verified_and_removed(
     rase: Run, smol: str, smollm2_path: Path
 ) -> None:
     size = smollm2_path.stat().st_size
-    assert succeed(rase("model", "list")) == f"smol\tllama\t8192\t{size}\t{smollm2_path}\n"
+    assert succeed(rase("model", "list")) == f"smol\tllama\t8192\t{size}\t{smollm2_path}\t\n"
     facts = dict(line.split("\t") for line in succeed(rase("model", "inspect", smol)).splitlines())
     assert (facts["id"], facts["architecture"], facts["size"]) == (smol, "llama", str(size))
     assert succeed(rase("model", "verify")) == "smol\tok\t\n"
@@ -192,7 +192,7 @@ def test_a_terminal_without_unicode_gets_question_marks(
     link.symlink_to(smollm2_path)
     succeed(rase_process("model", "import", str(link), "--id", "x"))
     listed = succeed(rase_process("model", "list", PYTHONIOENCODING="ascii"))
-    assert listed.endswith("m?del ?.gguf\n")
+    assert listed.endswith("m?del ?.gguf\t\n")
 
 
 def test_metadata_cannot_drive_the_terminal(rase: Run, smol: str, home: dict[str, str]) -> None:

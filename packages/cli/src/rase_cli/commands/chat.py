@@ -72,7 +72,7 @@ def _choose(
     engine: "Engine", first: str | None, second: str | None, model_id: str | None
 ) -> tuple[str, str | None]:
     """Return the model and the prompt, None where it is to be typed."""
-    known = [manifest.id for manifest in engine.list_models()]
+    known = [name for manifest in engine.list_models() for name in (manifest.id, *manifest.aliases)]
     named, text = split_arguments(first, second, model_id, known)
     prompt = read_prompt(text)
     return named or default_model(engine), prompt

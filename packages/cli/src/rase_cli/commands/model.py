@@ -16,6 +16,7 @@ from rase_cli.settings import (
     KV_TYPE,
     STORE,
     THREADS,
+    EngineOptions,
     Settings,
     open_engine,
     pass_settings,
@@ -189,6 +190,7 @@ def list_models(settings: Settings, as_json: bool) -> None:
 @click.option("--estimate", is_flag=True, help="Show the memory that it would take instead, in bytes.")
 @click.option("--context-length", type=click.IntRange(min=1), metavar="TOKENS", help="For --estimate.")
 @click.option("--kv-memory", type=size, metavar="SIZE", help="For --estimate.")
+@click.option("--max-memory", type=size, metavar="SIZE", help="For --estimate.")
 @JSON
 @shared_options(STORE, DEVICE, THREADS, KV_TYPE)
 @pass_settings
@@ -198,10 +200,15 @@ def inspect(
     estimate: bool,
     context_length: int | None,
     kv_memory: int | None,
+    max_memory: int | None,
     as_json: bool,
 ) -> None:
-    """Show everything that is known about a model, or how much memory it would take."""
-    with open_engine(settings, context_length=context_length, kv_memory=kv_memory) as engine:
+    """Show everything that is known about a model.
+
+    With --estimate, how much memory it would take at most when it is served with these options.
+    """
+    own: EngineOptions = {"context_length": context_length, "kv_memory": kv_memory, "max_memory": max_memory}
+    with open_engine(settings, **own) as engine:
         if estimate:
             record = memory_record(engine.estimate(model_id))
         else:

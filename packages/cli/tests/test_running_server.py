@@ -1,0 +1,98 @@
+"""`rase ps` and `rase stop`, against a server of its own."""
+
+import http.server
+import json
+import subprocess
+import threading
+import urllib.request
+from collections.abc import Callable, Iterator
+from importlib.util import find_spec
+
+import pytest
+
+Run = Callable[..., subprocess.CompletedProcess[str]]
+
+pytestmark = pytest.mark.skipif(find_spec("rase_api") is None, reason="needs the extra serve")
+
+
+@pytest.fixture
+def url(smol: str, home: dict[str, str]) -> Iterator[str]:
+    """The address of a server with a real model and a key."""
+    from rase_api import create_app
+    from rase_api.testing import served
+    from rase_models.engine import Engine
+
+    with (
+        Engine(home["RASE_STORE"], context_length=256, keep_alive=1000) as engine,
+        served(create_app(engine, api_keys=["secret"])) as found,
+    ):
+        engine.add_alias(smol, "chat:latest")
+        yield found
+
+
+def ask(url: str, **body: object) -> dict[str, object]:
+    content = json.dumps({"model": "smol", "stream": False} | body).encode()
+    headers = {"Authorization": "Bearer secret", "Content-Type": "application/json"}
+    request = urllib.request.Request(f"{url}/api/generate", content, headers)
+    with urllib.request.urlopen(request, timeout=60) as response:
+        answer: dict[str, object] = json.load(response)
+    return answer
+
+
+def test_models_in_memory_are_listed_and_let_go_of(rase: Run, url: str) -> None:
+    server = ("--url", url, "--api-key", "secret")
+    done = rase("ps", *server)
+    assert (done.returncode, done.stdout) == (0, "") and "no model is in memory" in done.stderr
+    assert ask(url, prompt="Hi", options={"num_predict": 2}, keep_alive="10m")["done"] is True
+    name, size, context, until = rase("ps", *server).stdout.strip().split("\t")
+    assert (name, context) == ("smol", "256") and int(size) > 90_000_000 and until.endswith("Z")
+    (model,) = json.loads(rase("ps", *server, "--json").stdout)["models"]
+    assert (model["name"], model["size"]) == ("smol", int(size))
+    ask(url, keep_alive=-1)
+    assert rase("ps", *server).stdout.endswith("\tnever\n")
+    done = rase("stop", "chat:latest", *server)
+    assert (done.returncode, done.stdout) == (0, "") and "chat:latest leaves" in done.stderr
+    assert rase("ps", *server).stdout == ""
+
+
+def test_a_request_that_keeps_nothing_alive_lets_the_model_go(rase: Run, url: str) -> None:
+    ask(url, prompt="Hi", options={"num_predict": 2}, keep_alive=0)
+    for _ in range(200):
+        if not rase("ps", "--url", url, RASE_API_KEY="secret").stdout:
+            return
+    pytest.fail("it is still there")
+
+
+def test_what_a_server_refuses_is_told(rase: Run, url: str) -> None:
+    done = rase("ps", "--url", url)
+    assert done.returncode == 1 and "401" in done.stderr and "--api-key" in done.stderr
+    done = rase("stop", "nobody", "--url", url, "--api-key", "secret")
+    assert done.returncode == 1 and "nobody" in done.stderr and "Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize(
+    "url", ["http://127.0.0.1:9", "127.0.0.1:9", "http://[", "http://no.such.host.invalid"]
+)
+@pytest.mark.parametrize("command", [["ps"], ["stop", "smol"]])
+def test_no_server_is_a_clear_error(rase: Run, command: list[str], url: str) -> None:
+    done = rase(*command, "--url", url)
+    assert done.returncode == 5
+    assert url in done.stderr and "rase serve" in done.stderr and "Traceback" not in done.stderr
+
+
+class _Page(http.server.BaseHTTPRequestHandler):
+    def do_GET(self) -> None:
+        self.send_response(200)
+        self.end_headers()
+        self.wfile.write(b"<html>hello</html>")
+
+    def log_message(self, format: str, *args: object) -> None:
+        """Say nothing."""
+
+
+def test_another_server_is_a_clear_error(rase: Run) -> None:
+    with http.server.HTTPServer(("127.0.0.1", 0), _Page) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        done = rase("ps", "--url", f"http://127.0.0.1:{server.server_port}")
+        server.shutdown()
+    assert done.returncode == 5 and "Traceback" not in done.stderr
