@@ -26,7 +26,7 @@ def test_threads_that_have_their_cores_stay() -> None:
 
 def test_a_taken_core_is_noticed_within_a_few_runs() -> None:
     taken = runs(CoreWatch(2), 0.0, 30, 0.6)
-    assert taken == [2] * 20 + [1] * 10
+    assert taken == [2] * 14 + [1] * 16
 
 
 def test_bursts_of_other_work_between_steps_are_no_taken_core() -> None:

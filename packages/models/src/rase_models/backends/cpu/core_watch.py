@@ -25,7 +25,8 @@ _SETTLED_SECONDS = 0.5
 class CoreWatch:
     """How many threads are worth using, out of `most`. Times are of any clock, in seconds.
 
-    Trying one thread more costs a window when the core is still taken, so the pauses between trials double.
+    Trying one thread more costs time when the core is still taken, so a trial ends as soon as it has lost what a
+    window may lose, and the pauses between trials double.
     """
 
     most: int
@@ -51,9 +52,10 @@ class CoreWatch:
         """Note that a run of so many threads took some time, and how much of it they were running."""
         self._ran += seconds
         self._lost += threads * seconds - processor_seconds
-        if self._ran >= _WINDOW_SECONDS:
-            if threads > 1 and self._lost > _LOST_CORES * self._ran:
-                self._use_fewer(threads - 1, now)
+        has_lost = threads > 1 and self._lost > _LOST_CORES * max(self._ran, _WINDOW_SECONDS)
+        if has_lost:
+            self._use_fewer(threads - 1, now)
+        if has_lost or self._ran >= _WINDOW_SECONDS:
             self._ran = self._lost = 0.0
 
     def _use_fewer(self, threads: int, now: float) -> None:
