@@ -35,7 +35,7 @@ def _facts(record: Record) -> dict[str, object]:
         "cached_tokens": record.cached_tokens or None,
         "completion_tokens": record.completion_tokens or None,
         "first_text_ms": None if record.first_text is None else _milliseconds(record.first_text),
-        "error": None if record.failure is None else type(record.failure).__name__,
+        "error": record.error,
     }
     return {key: value for key, value in facts.items() if value is not None}
 

@@ -36,7 +36,7 @@ async def answer(
         model = await state.served(model_id)
         config = body.config(model.defaults)
     except EngineError as error:
-        record.failure = error
+        record.fail(error)
         return body.dialect.response(error, body.names)
     record.model, record.is_streamed = model.id, body.is_streamed
     writer = make_writer(model)

@@ -10,6 +10,7 @@ from rase_core.logprobs import TokenLogprobs
 from rase_core.scheduler import Ended, OnEvent, Piece
 from rase_core.scheduler import Event as AnswerEvent
 from rase_core.scheduler import Failed as AnswerFailed
+from rase_core.tracebacks import caught, without_locals
 from rase_models.chat.parts import Content, Part, Reasoning, ToolCall
 from rase_models.chat.reply import Reading, Reply
 
@@ -129,7 +130,7 @@ class Asking:
                     return
                 self._submit(ask)
         except BaseException as error:  # noqa: BLE001 - whatever it is, the response says so
-            self._tell(Failed(error))
+            self._tell(Failed(caught(without_locals(error))))  # which have the whole request
         else:
             self._tell(AllAsked())
 
@@ -138,6 +139,7 @@ class Asking:
         self._stop.set()
         for submitted in [*self._under_way]:
             submitted.cancel()
+        self._asks, self._tell = (), _ignore  # nobody hears of them, and they keep all of the request
 
     def _has_room(self) -> bool:
         while not self._room.acquire(timeout=_POLL_SECONDS):
@@ -175,6 +177,10 @@ class Asking:
             return not self.is_stopped
 
         return hear
+
+
+def _ignore(step: Step) -> None:
+    """Hear nothing more."""
 
 
 def _opening(ask: Ask) -> Iterator[Started]:

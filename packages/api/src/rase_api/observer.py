@@ -35,7 +35,7 @@ class Observer:
         try:
             await handle(scope, receive, noting)
         except BaseException as error:
-            record.failure = error if isinstance(error, Exception) else Cancelled()
+            record.fail(error if isinstance(error, Exception) else Cancelled())
             raise
         finally:
             self._end(record)

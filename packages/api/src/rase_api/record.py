@@ -48,7 +48,8 @@ class Record:
     gaps: list[float] = field(default_factory=list)
     seconds: float = 0.0
     is_abandoned: bool = False
-    failure: BaseException | None = None
+    error: str | None = None
+    _failed: Outcome | None = None
     _seen: dict[int, float] = field(default_factory=dict)
 
     @classmethod
@@ -79,6 +80,10 @@ class Record:
             self.first_text = now - self.started
         self._seen[choice] = now
 
+    def fail(self, error: BaseException) -> None:
+        """Note what went wrong; not the error itself, in whose frames the whole request is."""
+        self.error, self._failed = type(error).__name__, _outcome_of(error)
+
     def end(self) -> None:
         """Note how long it took."""
         self.seconds = perf_counter() - self.started
@@ -86,14 +91,21 @@ class Record:
     @property
     def outcome(self) -> Outcome:
         """How it ended, whatever the status that had gone out by then."""
-        if isinstance(self.failure, RequestTimeout):
-            return Outcome.TIMEOUT
-        if self.is_abandoned or isinstance(self.failure, Cancelled):
+        if self.is_abandoned and self._failed is not Outcome.TIMEOUT:
             return Outcome.CANCELLED
-        status = self.status if self.failure is None else fault_of(self.failure).status
-        if status >= 500:
-            return Outcome.SERVER_ERROR
-        return Outcome.CLIENT_ERROR if status >= 400 else Outcome.OK
+        return self._failed or _outcome_of_status(self.status)
+
+
+def _outcome_of(error: BaseException) -> Outcome:
+    if isinstance(error, RequestTimeout):
+        return Outcome.TIMEOUT
+    return Outcome.CANCELLED if isinstance(error, Cancelled) else _outcome_of_status(fault_of(error).status)
+
+
+def _outcome_of_status(status: int) -> Outcome:
+    if status >= 500:
+        return Outcome.SERVER_ERROR
+    return Outcome.CLIENT_ERROR if status >= 400 else Outcome.OK
 
 
 def record_of(scope: Scope) -> Record:

@@ -42,7 +42,7 @@ class Route(APIRoute):
                 record_of(request.scope).is_abandoned = True
                 return Response()  # nobody reads it
             except Exception as error:  # noqa: BLE001 - also a bug is told, logged and counted as a request's
-                record_of(request.scope).failure = error
+                record_of(request.scope).fail(error)
                 return self.dialect.response(error)
 
         return guarded

@@ -57,7 +57,7 @@ class Work:
         self._timeout = timeout
         self._future = pool.submit(self._asking.run)
         self._timer = None if timeout is None else self._loop.call_later(timeout, self._expire)
-        self._watch = asyncio.create_task(self._until_gone(request))
+        self._watch: asyncio.Task[None] | None = asyncio.create_task(self._until_gone(request))
 
     @property
     def is_over(self) -> bool:
@@ -87,7 +87,9 @@ class Work:
         """Stop the engine within a step, if it is not done."""
         self._asking.stop()
         self._future.cancel()
-        self._watch.cancel()
+        if self._watch is not None:
+            self._watch.cancel()
+            self._watch = None  # which would keep the work, and all of the request, by its frame
         if self._timer is not None:
             self._timer.cancel()
 
@@ -123,7 +125,7 @@ class Work:
             case Finished(_, generation, is_first=is_first):
                 self._record.count(generation, with_prompt=is_first)
             case Failed(error):
-                self._record.failure = error
+                self._record.fail(error)
 
     def _put(self, step: Step | None) -> None:
         try:

@@ -2,7 +2,6 @@
 
 import os
 import threading
-import traceback
 import weakref
 from collections.abc import Callable
 from concurrent.futures import Future, InvalidStateError, wait
@@ -11,6 +10,7 @@ from contextlib import suppress
 from rase_core.deadline import Deadline, waitable
 from rase_core.errors import ShuttingDown
 from rase_core.progress import Progress, ProgressEvent
+from rase_core.tracebacks import caught, without_locals
 
 from rase_models.session import Session
 
@@ -74,26 +74,16 @@ class ModelLoad:
         try:
             session = load(progress)
         except BaseException as error:  # noqa: BLE001 - whatever it is, those who wait must hear of it
-            _clear_frames(error)
             with suppress(InvalidStateError):  # it was given up
-                self.future.set_exception(error)
+                self.future.set_exception(caught(without_locals(error)))  # what was read so far goes
         else:
             self._hand_over(session)
-        finally:
-            del self  # the error would keep itself alive
 
     def _hand_over(self, session: Session) -> None:
         try:
             self.future.set_result(session)
         except InvalidStateError:  # it was given up
             session.retire()
-
-
-def _clear_frames(error: BaseException | None) -> None:
-    """Let go of what a failed load has read so far, which the frames of its error would keep."""
-    while error is not None:
-        traceback.clear_frames(error.__traceback__)
-        error = error.__cause__ or error.__context__
 
 
 def _until(is_unwanted: threading.Event, progress: Progress | None) -> Progress:

@@ -7,6 +7,7 @@ from rase_core.answer import Generation
 from rase_core.deadline import Deadline
 from rase_core.errors import BackendFailure
 from rase_core.scheduler.events import Ended, Event, Failed, OnEvent, Piece
+from rase_core.tracebacks import caught
 
 OnSettled = Callable[[tuple[Generation, ...]], None]
 
@@ -67,7 +68,7 @@ class Ticket:
         try:
             return self._on_event(event) is not False
         except Exception as error:  # noqa: BLE001 - the caller's code, whose faults are the request's own
-            self._settle(error)
+            self._settle(caught(error))
             return False
         except BaseException as error:  # noqa: BLE001 - an exit is not the scheduler's to take
             self._settle(BackendFailure(f"the listener has left: {error!r}"))
@@ -79,4 +80,9 @@ class Ticket:
         self.error = error
         if self._on_settled is not None:
             self._on_settled(tuple(self.generations.values()))
+        self._on_event, self._on_settled = _ignore, None  # the listener may well hold the handle
         self.settled.set()
+
+
+def _ignore(event: Event) -> None:
+    """Hear nothing more."""
