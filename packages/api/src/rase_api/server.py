@@ -15,6 +15,7 @@ from starlette.types import ASGIApp
 
 from rase_api.app import app_of
 from rase_api.listening import is_loopback, listen, url_of
+from rase_api.malformed import refusing
 from rase_api.preloading import Preloading
 from rase_api.serving import ServingEngine
 from rase_api.settings import Options, Settings
@@ -108,6 +109,7 @@ class Server(uvicorn.Server):
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         """Start, and say so."""
+        self.config.http_protocol_class = refusing(self.config.http_protocol_class)
         await super().startup(sockets)
         if self._on_ready is not None and self.started and sockets:
             self._on_ready(url_of(sockets[0], self._scheme))

@@ -1,0 +1,92 @@
+"""Bytes that are no HTTP."""
+
+import contextlib
+import json
+import socket
+import threading
+from collections.abc import Iterator
+
+import httpx
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from rase_api import create_app
+from rase_api.testing import ScriptedEngine, served
+
+CHAT = json.dumps({"model": "demo", "messages": [{"role": "user", "content": "Hi"}], "stream": True}).encode()
+HEAD = b"POST /v1/chat/completions HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
+
+
+@pytest.fixture(scope="module")
+def url() -> Iterator[str]:
+    with served(create_app(ScriptedEngine())) as url:
+        yield url
+
+
+def exchange(url: str, *parts: bytes) -> bytes:
+    """Send parts and return all that comes until the server hangs up, which it may do early."""
+    address = httpx.URL(url)
+    with socket.create_connection((address.host, address.port or 80), timeout=20) as connection:
+        with contextlib.suppress(OSError):
+            for part in parts:
+                connection.sendall(part)
+            connection.shutdown(socket.SHUT_WR)
+        return received(connection)
+
+
+def received(connection: socket.socket) -> bytes:
+    """Return all that comes until the other side hangs up."""
+    found = bytearray()
+    with contextlib.suppress(ConnectionError):
+        while piece := connection.recv(65536):
+            found += piece
+    return bytes(found)
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        b"NONSENSE\r\n\r\n",
+        b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03" + bytes(200),
+        HEAD + b"Content-Length: -5\r\n\r\n{}",
+        HEAD + b"Content-Length: 5\r\nContent-Length: 6\r\n\r\n{}",
+        HEAD + b"Bad Header: 1\r\n\r\n",
+    ],
+)
+def test_what_is_no_http_is_refused_in_openai_s_form(url: str, data: bytes) -> None:
+    head, _, body = exchange(url, data).partition(b"\r\n\r\n")
+    lines = head.decode().lower().split("\r\n")
+    assert lines[0] == "http/1.1 400 bad request"
+    assert {"content-type: application/json", "connection: close", f"content-length: {len(body)}"} <= {*lines}
+    assert json.loads(body) == {
+        "error": {
+            "message": "The request is not valid HTTP.",
+            "type": "invalid_request_error",
+            "param": None,
+            "code": "invalid_request",
+        }
+    }
+
+
+def test_an_answer_under_way_is_not_interrupted_by_what_follows_it() -> None:
+    go_on = threading.Event()
+    engine = ScriptedEngine("Paris.", before_token=lambda: go_on.wait(20) and None)
+    with served(create_app(engine)) as url:
+        address = httpx.URL(url)
+        with socket.create_connection((address.host, address.port or 80), timeout=20) as connection:
+            connection.sendall(HEAD + b"Content-Length: %d\r\n\r\n" % len(CHAT) + CHAT)
+            found = connection.recv(65536)
+            connection.sendall(b"NONSENSE\r\n\r\n")
+            go_on.set()
+            found += received(connection)
+    assert found.startswith(b"HTTP/1.1 200 OK")
+    answer, end, _ = found.partition(b"\r\n0\r\n\r\n")
+    assert b"400 Bad Request" not in answer
+    assert not end or answer.endswith(b"data: [DONE]\n\n")
+
+
+@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(data=st.binary(min_size=1, max_size=200))
+def test_no_bytes_on_the_wire_make_the_server_fail(url: str, data: bytes) -> None:
+    exchange(url, data, b"\r\n\r\n")
+    assert httpx.get(f"{url}/health").is_success
