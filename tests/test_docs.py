@@ -9,9 +9,9 @@ import pytest
 DOCS = Path(__file__).parents[1] / "docs"
 
 
-@pytest.mark.parametrize("page", ["architectures", "templates", "tokenizers"])
+@pytest.mark.parametrize("page", ["architectures", "http-api", "templates", "tokenizers"])
 def test_what_is_made_from_the_code_is_what_the_code_has(page: str) -> None:
-    script = [sys.executable, "-X", "utf8", str(DOCS / f"make_{page}.py")]
+    script = [sys.executable, "-X", "utf8", str(DOCS / f"make_{page.replace('-', '_')}.py")]
     made = subprocess.run(script, capture_output=True, encoding="utf-8", check=True)
     assert made.stdout == (DOCS / f"{page}.md").read_text(encoding="utf-8")
 

@@ -87,3 +87,17 @@ def test_an_application_with_a_router_describes_itself() -> None:
     with served(host) as url:
         assert "/llm/v1/chat/completions" in httpx.get(f"{url}/openapi.json").json()["paths"]
         assert httpx.get(f"{url}/llm/openapi.json").status_code == 404
+
+
+def test_values_that_are_equal_in_python_are_told_apart(description: dict) -> None:
+    schemas = description["components"]["schemas"]
+    found = {
+        (name, parameter): value["enum"]
+        for name, schema in schemas.items()
+        for parameter, value in schema.get("properties", {}).items()
+        if "enum" in value
+    }
+    assert found["CompletionRequest", "best_of"] == [None, 1]
+    assert type(found["CompletionRequest", "best_of"][1]) is int
+    assert found["ChatRequest", "add_generation_prompt"][1] is True
+    assert found["OllamaGenerate", "truncate"][1] is False

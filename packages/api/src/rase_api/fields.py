@@ -28,7 +28,8 @@ def only(*allowed: object) -> BeforeValidator:
         raise PydanticCustomError("unsupported_parameter", "{allowed}", {"allowed": list(allowed)})
 
     schema = WithJsonSchema({"enum": [None, *allowed]})
-    return BeforeValidator(check, json_schema_input_type=Annotated[object, schema])
+    # The types tell 1 from true, which are equal, so that typing does not take one alias for the other.
+    return BeforeValidator(check, json_schema_input_type=Annotated[object, schema, tuple(map(type, allowed))])
 
 
 def _biases(value: dict[str, float]) -> dict[int, float]:

@@ -21,6 +21,7 @@ from rase_api.serving import ServingEngine
 from rase_api.settings import Options, Settings
 from rase_api.state import ServerState
 from rase_api.tls import Tls, tls_of
+from rase_api.turns import short_turns
 
 DEFAULT_HOST = "127.0.0.1"
 DEFAULT_PORT = 8080
@@ -66,6 +67,7 @@ def serve(
         preloading = Preloading(engine, preload)
         state = stack.enter_context(contextlib.closing(ServerState(engine, settings, preloading)))
         stack.enter_context(_quiet_cancellations())
+        stack.enter_context(short_turns())
         server = Server(app_of(state), on_ready=on_ready, on_late=state.end_answers, grace=grace, tls=tls)
         preloading.start(server.stop)
         server.run(sockets=listeners)

@@ -1,0 +1,50 @@
+"""LangChain's ChatOpenAI, unchanged, against a real server."""
+
+import asyncio
+from collections.abc import Iterator
+
+import openai
+import pytest
+from rase_api import create_app
+from rase_api.testing import ScriptedEngine, served
+
+langchain_openai = pytest.importorskip("langchain_openai", reason="langchain-openai is not installed")
+
+
+@pytest.fixture(scope="module")
+def url() -> Iterator[str]:
+    """The address of a server whose model says "Paris."."""
+    with served(create_app(ScriptedEngine())) as url:
+        yield f"{url}/v1"
+
+
+def chat(url: str, **options: object) -> "langchain_openai.ChatOpenAI":
+    return langchain_openai.ChatOpenAI(
+        **{"base_url": url, "api_key": "-", "model": "demo", "max_retries": 0} | options
+    )
+
+
+def test_an_answer_comes_with_its_cost(url: str) -> None:
+    answer = chat(url, temperature=0, seed=1, max_tokens=20, stop=["!"]).invoke("Hi")
+    assert answer.content == "Paris."
+    assert answer.usage_metadata["total_tokens"] == 14
+    assert answer.response_metadata["finish_reason"] == "stop"
+
+
+def test_an_answer_streams_in_both_worlds(url: str) -> None:
+    async def texts() -> list[str]:
+        return [chunk.content async for chunk in chat(url).astream("Hi")]
+
+    assert "".join(chunk.content for chunk in chat(url, stream_usage=True).stream("Hi")) == "Paris."
+    assert "".join(asyncio.run(texts())) == "Paris."
+
+
+def test_log_probabilities_and_responses_arrive(url: str) -> None:
+    told = chat(url, logprobs=True, top_logprobs=2).invoke("Hi").response_metadata["logprobs"]["content"]
+    assert [entry["token"] for entry in told] == list("Paris.")
+    assert chat(url, use_responses_api=True).invoke("Hi").content[0]["text"] == "Paris."
+
+
+def test_an_unknown_model_is_openais_own_error(url: str) -> None:
+    with pytest.raises(openai.NotFoundError, match="registered: demo"):
+        chat(url, model="nope").invoke("Hi")
