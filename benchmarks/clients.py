@@ -138,7 +138,7 @@ class Load:
         return [await server.chat(client, ask, self.max_tokens) for ask in asks]
 
 
-async def longest_gap(server: Server, streams: int, prompt_words: int) -> dict[str, float]:
+async def longest_gap(server: Server, streams: int, prompt_words: int, seed: str) -> dict[str, float]:
     """Let a long prompt arrive while streams run.
 
     Returns the median seconds between two pieces of text of a stream before, and the most while the prompt
@@ -150,7 +150,7 @@ async def longest_gap(server: Server, streams: int, prompt_words: int) -> dict[s
         while min(len(seen.times) for seen in running) < 60:
             await asyncio.sleep(0.01)
         arrived = time.perf_counter()
-        late = await server.chat(client, words(prompt_words, "long"), 2)
+        late = await server.chat(client, words(prompt_words, seed), 8, ignore_eos=True)
         ended = late.asked + late.first
         for task in tasks:
             task.cancel()

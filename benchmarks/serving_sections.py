@@ -19,7 +19,7 @@ RATIOS = {1: 4.0, 4: 8.0, 8: 10.0, 16: 10.0}
 """How many times as fast as llama-server, by clients."""
 FIRST_SHARE = 0.1
 SHARED_WORDS, SHARED_RATIO = 400, 15.0
-CROWD, QUEUE = 200, 64
+CROWD, QUEUE, SPARE_MB = 200, 64, 8.0
 LONG_WORDS = 1900
 GAP_STEPS = 4.0
 
@@ -92,8 +92,8 @@ def gap(subjects: Subjects) -> Iterator[Row]:
     """Measure what running streams notice of a long prompt."""
     for streams in (1, 4, servers.SLOTS):
         with subjects.rase() as running:
-            asyncio.run(longest_gap(running.server, streams, 50))
-            seen = asyncio.run(longest_gap(running.server, streams, LONG_WORDS))
+            asyncio.run(longest_gap(running.server, streams, LONG_WORDS, "first"))  # memory is new once
+            seen = asyncio.run(longest_gap(running.server, streams, LONG_WORDS, "second"))
         steps = seen["most_s"] / seen["normal_s"]
         work = f"longest gap of {streams} streams while a prompt of {LONG_WORDS} words arrives"
         yield most_row(work, steps, GAP_STEPS, "normal steps")
@@ -134,8 +134,9 @@ def _outside(path: Path, threads: int, config: GenerationConfig) -> float:
 
 def flood(subjects: Subjects) -> Iterator[Row]:
     """Measure what becomes of more clients than there is room for."""
-    with subjects.rase("--max-queue", str(QUEUE)) as running:
-        asyncio.run(crowd(running.server, CROWD, 32))
+    with subjects.rase("--max-queue", str(QUEUE), "--kv-memory", "256MB") as running:
+        for _ in range(4):  # until all threads are there, and the memory for keys and values is full
+            asyncio.run(crowd(running.server, CROWD, 32))
         before = running.usage()
         outcomes = Counter[str]()
         for _ in range(3):
@@ -145,7 +146,7 @@ def flood(subjects: Subjects) -> Iterator[Row]:
     is_clean = set(outcomes) <= {"200", "429"} and outcomes.total() == 3 * CROWD
     yield Row(f"3 times {CROWD} clients at once, queue {QUEUE}", found, "", "", "only 200 and 429", is_clean)
     if before is not None and after is not None:
-        yield most_row("memory that they leave", after.memory - before.memory, 8, "MB")
+        yield most_row("memory that they leave", after.memory - before.memory, SPARE_MB, "MB")
         yield most_row("threads that they leave", after.threads - before.threads, 0, "")
 
 

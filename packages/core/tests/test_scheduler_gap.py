@@ -15,17 +15,18 @@ from rase_core.scheduler.testing import StepwiseScheduler, Submitted
 from rase_core.testing import HistoryDecoder
 
 STEP, ROW, TOKEN = 0.004, 0.0002, 0.0006
-LIMITS = SchedulerLimits(cached_tokens=0)
 
 
 class Machine:
     """A scheduler whose steps take time: for the weights, for each stream, for each token of a prompt."""
 
-    def __init__(self, noise: Callable[[], float] = lambda: 1.0, growth: float = 0.0) -> None:
+    def __init__(
+        self, noise: Callable[[], float] = lambda: 1.0, growth: float = 0.0, cached_tokens: int = 0
+    ) -> None:
         self.batches: list[tuple[int, float]] = []
         self.noise, self.growth = noise, growth
         decoder = HistoryDecoder(context_length=4096, block_tokens=64, on_forward=self.forward)
-        self.scheduler = StepwiseScheduler(decoder, LIMITS)
+        self.scheduler = StepwiseScheduler(decoder, SchedulerLimits(cached_tokens=cached_tokens))
 
     def forward(self, batch: Batch) -> None:
         counts = np.unique(batch.sequences, return_counts=True)[1]
@@ -36,8 +37,8 @@ class Machine:
         self.batches.append((len(batch.tokens), seconds))
         self.scheduler.now += seconds
 
-    def submit(self, prompt_tokens: int, max_tokens: int) -> Submitted:
-        prompt = [(prompt_tokens + i) % 32 for i in range(prompt_tokens)]
+    def submit(self, prompt_tokens: int, max_tokens: int, first: int | None = None) -> Submitted:
+        prompt = [((first or prompt_tokens) + i) % 32 for i in range(prompt_tokens)]
         config = GenerationConfig(temperature=0, max_tokens=max_tokens)
         return self.scheduler.submit(GenerationRequest(prompt, config))
 
@@ -70,6 +71,23 @@ def test_the_gap_stays_under_four_normal_steps_while_a_long_prompt_arrives(
         machine.steps(1)
     assert max(max(gaps(stream)[20:]) for stream in running) < 4 * normal
     assert len(long_prompt.tokens()) == 4
+
+
+@pytest.mark.parametrize("streams", [1, 8])
+def test_the_gap_stays_so_where_a_prompt_goes_on_deep_in_a_context(streams: int) -> None:
+    machine = Machine(growth=6e-7, cached_tokens=4096)
+    machine.submit(2500, 1)
+    machine.scheduler.run()
+    running = [machine.submit(8, 2000) for _ in range(streams)]
+    machine.steps(40)
+    machine.submit(60, 1)
+    machine.steps(20)
+    normal = median(seconds for _, seconds in machine.batches[-10:])
+    deep = machine.submit(2700, 4, first=2500)
+    while not deep.is_done:
+        machine.steps(1)
+    assert deep.ended[0].cached_tokens > 2400
+    assert max(max(gaps(stream)[20:]) for stream in running) < 4 * normal
 
 
 def test_a_prompt_gets_half_of_the_time_at_least_while_streams_run() -> None:

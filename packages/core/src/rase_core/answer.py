@@ -243,7 +243,8 @@ def checked_prompt(prompt: Sequence[int], limits: ModelLimits) -> list[int]:
 
 
 def _is_whole(value: object) -> bool:
-    return isinstance(value, SupportsIndex) and not isinstance(value, bool | np.bool_)
+    # The question to a protocol takes a microsecond, and a prompt has thousands of tokens.
+    return type(value) is int or (isinstance(value, SupportsIndex) and not isinstance(value, bool | np.bool_))
 
 
 def _answer_logprobs(asked: Logprobs | None, detokenizer: Detokenizer | None) -> AnswerLogprobs | None:

@@ -17,6 +17,7 @@ from rase_core.scheduler.roster import Roster
 from rase_core.scheduler.sequence import Sequence
 from rase_core.scheduler.snapshot import Snapshot, Totals
 from rase_core.scheduler.ticket import Ticket
+from rase_core.tracebacks import caught
 
 
 class Loop:
@@ -91,6 +92,7 @@ class Loop:
         for sequence in [sequence for sequence in active if sequence.pending > 1]:
             budget = plan.prefill(sequence, budget)
         while budget > 0 and (newcomer := self._admit()) is not None:
+            budget = self._pace.tokens_at(newcomer.length, plan.streams, budget)
             budget = plan.prefill(newcomer, budget)
         return plan
 
@@ -107,12 +109,13 @@ class Loop:
             self._totals.preemptions += self._roster.make_room(plan)
             logits = self._decoder.forward(plan.batch())
         except EngineError as error:
+            failure = caught(error)
             for sequence in list(plan.counts):
-                self._fail(sequence.ticket, error, keep=False)
+                self._fail(sequence.ticket, failure, keep=False)
             return
         now = self._clock()
         self._totals.decoder_seconds += now - started
-        self._pace.measured(plan.streams, plan.prefilled, now - started)
+        self._pace.measured(plan.streams, plan.prefilled, now - started, plan.depth)
         self._take(plan, logits, now)
 
     def _take(self, plan: StepPlan, logits: Logits, now: float) -> None:
@@ -136,7 +139,7 @@ class Loop:
             token = likeliest_token if likeliest_token >= 0 else answer.choose(logits)
             event = answer.add(token, logits)
         except Exception as error:  # noqa: BLE001 - whatever it is, it concerns this request alone
-            self._fail(ticket, error, keep=False)
+            self._fail(ticket, caught(error), keep=False)
             return
         if event is not None:
             sequence.append(token)

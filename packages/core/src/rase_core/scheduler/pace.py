@@ -5,6 +5,9 @@ from statistics import median
 
 _SAMPLES = 5
 _ROUND_TO = 8
+_FIRST = 8
+_DEEPER, _SHALLOW = 2, 256
+"""A prompt that begins after more than so many times the depth of the latest and so many tokens is deep."""
 
 
 class PrefillPace:
@@ -12,14 +15,16 @@ class PrefillPace:
 
     While streams run, a step is to take at most `gap_steps` times as long as one without a prompt;
     `idle_seconds` otherwise. A number of streams that is new gets one step without a prompt, to learn what is
-    normal for it. The first chunks are small, since nothing is known of them.
+    normal for it. The first chunks are small, since nothing is known of them; so are those of a prompt that
+    goes on much deeper in a context than the latest, where attention makes tokens dearer.
     """
 
     def __init__(self, gap_steps: float = 3.0, idle_seconds: float = 0.2) -> None:
         self._gap_steps, self._idle_seconds = gap_steps, idle_seconds
         self._normal: dict[int, deque[float]] = {}
-        self._beside_streams = _Chunk(8)
-        self._alone = _Chunk(16)
+        self._beside_streams = _Chunk(_FIRST)
+        self._alone = _Chunk(2 * _FIRST)
+        self._depth = 0
 
     def tokens(self, streams: int) -> int:
         """Return how many prompt tokens to add to the next step of so many streams."""
@@ -29,8 +34,17 @@ class PrefillPace:
             return 0
         return self._beside_streams.size((self._gap_steps - 1) * self._normal_seconds(streams))
 
-    def measured(self, streams: int, prefilled: int, seconds: float) -> None:
-        """Learn what a step of so many streams and prompt tokens took."""
+    def tokens_at(self, depth: int, streams: int, tokens: int) -> int:
+        """Return how many of so many tokens to add of a prompt that begins after `depth` others."""
+        if not streams or depth <= _DEEPER * self._depth + _SHALLOW:
+            return tokens
+        self._beside_streams = _Chunk(_FIRST // 4)
+        return min(tokens, _FIRST // 4)
+
+    def measured(self, streams: int, prefilled: int, seconds: float, depth: int = 0) -> None:
+        """Learn what a step of so many streams and prompt tokens, the deepest at this position, took."""
+        if prefilled:
+            self._depth = depth
         if not prefilled:
             self._normal.setdefault(streams, deque(maxlen=_SAMPLES)).append(seconds)
         elif not streams:

@@ -33,6 +33,11 @@ class StepPlan:
         """How many tokens of prompts are computed."""
         return sum(count for sequence, count in self.counts.items() if sequence.pending > 1)
 
+    @property
+    def depth(self) -> int:
+        """The most tokens that come before those of a prompt."""
+        return max((sequence.length for sequence in self.counts if sequence.pending > 1), default=0)
+
     def prefill(self, sequence: Sequence, budget: int) -> int:
         """Take as much of a prompt as the budget allows; return the rest of the budget."""
         count = min(budget, sequence.pending, _MOST_TOLD if sequence.tells_prompt else budget)
