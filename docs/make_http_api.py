@@ -36,8 +36,8 @@ prompt, whose first token has none), `top_logprobs` or `include` (responses), `r
 They are natural logarithms of the model's own probabilities: the softmax of the logits before bias,
 penalties, temperature, filters and formats. Those of all tokens of an answer are told, thoughts and calls too
 (in responses those of the message), but not those of a stop string or of the end token. A stream tells them
-with the text; when text is held back, they come with it. A prompt whose log probabilities are told is computed
-as a whole, whatever is cached. Streamed completions with `echo` and `logprobs` are refused.
+with the text; when text is held back, they come with it. A prompt whose log probabilities are told is
+computed as a whole, whatever is cached. Streamed completions with `echo` and `logprobs` are refused.
 """
 
 
