@@ -65,8 +65,9 @@ def test_auto_takes_the_cpu_where_nothing_faster_is_known() -> None:
 
 @pytest.mark.parametrize("name", ["abacus", "cuda"])
 def test_a_device_that_is_not_there_is_named(name: str) -> None:
-    with pytest.raises(BackendUnavailable, match=name):
+    with pytest.raises(BackendUnavailable, match=name) as caught:
         choose_device(name)
+    assert "auto" in str(caught.value.advice)
 
 
 def test_the_reference_backend_passes_its_check() -> None:
@@ -78,7 +79,7 @@ def test_the_reference_backend_passes_its_check() -> None:
 def test_auto_says_why_the_others_are_not_used() -> None:
     report = probe_devices("auto")
     assert [attempt.device.value for attempt in report.attempts] == ["cuda", "metal", "cpu"]
-    assert report.attempts[0].reason == "no backend of this kind is known"
+    assert report.attempts[0].reason == "this version of rase has no such backend"
     assert report.attempts[1].reason
     assert report.device is DevicePreference.CPU
 

@@ -117,8 +117,9 @@ def test_failures_are_named(store: str, tiny_path: Path) -> None:
         functions.inspect_model(store, "big")
     with pytest.raises(InvalidParameter, match="kind: 'poet', expected generator or embedding"):
         functions.import_model(store, str(tiny_path), "tiny", kind="poet")
-    with pytest.raises(BackendUnavailable, match="cuda"):
+    with pytest.raises(BackendUnavailable, match="cuda") as caught:
         functions.probe_runtime("cuda")
+    assert caught.value.advice
     assert open_gguf(tiny_path).parts == (tiny_path,)
 
 

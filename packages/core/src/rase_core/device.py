@@ -80,7 +80,7 @@ def probe(preference: DevicePreference, probers: Mapping[DevicePreference, Probe
 
 def _attempt(device: DevicePreference, prober: Prober | None) -> ProbeAttempt:
     if prober is None:
-        return ProbeAttempt(device, False, "no backend of this kind is known")
+        return ProbeAttempt(device, False, "this version of rase has no such backend")
     try:
         return ProbeAttempt(device, True, detail=prober())
     except BackendUnavailable as error:

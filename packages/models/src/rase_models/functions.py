@@ -93,7 +93,8 @@ def probe_runtime(device: str = "auto") -> str:
     report = probe_devices(device)
     if report.device is None:
         reasons = "; ".join(f"{attempt.device}: {attempt.reason}" for attempt in report.attempts)
-        raise BackendUnavailable(device, reasons)
+        advice = "; ".join(attempt.detail for attempt in report.attempts if attempt.detail)
+        raise BackendUnavailable(device, reasons, advice or "use the device auto")
     return f"backend={report.device}; accelerated={str(report.device in _ACCELERATORS).lower()}"
 
 

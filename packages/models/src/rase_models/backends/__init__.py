@@ -36,7 +36,8 @@ def load_backend(name: str, places: BackendPlaces = BACKENDS) -> Backend:
     BackendUnavailable says which names there are, which extra to install, or why a library cannot be loaded.
     """
     if name not in places:
-        raise BackendUnavailable(name, "no such backend", f"choose one of {', '.join(places)}")
+        advice = f"use the device auto, or one of {', '.join(places)}"
+        raise BackendUnavailable(name, "this version of rase has no such backend", advice)
     place = places[name]
     with library_faults(name, place.extras):
         module = import_module(place.module)
