@@ -186,3 +186,21 @@ def test_without_the_server_the_extra_to_install_is_named(rase: Run, monkeypatch
     done = rase("serve")
     assert done.returncode == 1
     assert 'pip install "rase-cli[serve]"' in done.stderr
+
+
+@needs_server
+@pytest.mark.parametrize(
+    ("options", "code", "reason"),
+    [
+        (("--preload", "smol", "--max-memory", "50MB"), 1, "more than the 50 MB that models may take"),
+        (("--preload", "nobody"), 3, "nobody"),
+        (("--keep-alive", "soon"), 2, "--keep-alive"),
+        (("--max-memory", "much"), 2, "--max-memory"),
+        (("--workers", "2"), 1, "one process must own a model"),
+    ],
+)
+def test_a_server_that_cannot_be_as_it_is_told_says_why(
+    rase_process: Run, smol: str, options: tuple[str, ...], code: int, reason: str
+) -> None:
+    done = rase_process("serve", "--port", "0", *options)
+    assert done.returncode == code and reason in done.stderr and "Traceback" not in done.stderr

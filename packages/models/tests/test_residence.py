@@ -1,6 +1,8 @@
 """How long models stay in memory, and what goes when another needs it."""
 
 import gc
+import subprocess
+import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -212,3 +214,33 @@ def test_models_are_used_by_their_aliases_as_one(open_engine: Callable[..., Engi
     assert loaded(engine) == []
     with pytest.raises(ModelNotFound):
         engine.generate("chat", "x", CONFIG)
+
+
+MEASURE = """
+import sys
+from rase_core.sampling import GenerationConfig
+from rase_models import Engine
+
+def resident():
+    with open("/proc/self/statm") as file:
+        return int(file.read().split()[1]) * 4096
+
+store, path = sys.argv[1:]
+engine = Engine(store, "cpu", context_length=2048, kv_memory=50_000_000)
+engine.import_model(path, "smol")
+plan = engine.estimate("smol")
+tokens = [1 + n % 999 for n in range(plan.kv_tokens - 8)]
+before = resident()
+engine.generate("smol", tokens[:2040], GenerationConfig(max_tokens=4, ignore_eos=True))
+print(plan.total, resident() - before)
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
+def test_a_real_model_takes_about_what_was_planned(tmp_path: Path, smollm2_path: Path) -> None:
+    command = [sys.executable, "-c", MEASURE, str(tmp_path / "store"), str(smollm2_path)]
+    planned, taken = map(
+        int, subprocess.run(command, capture_output=True, check=True, text=True).stdout.split()
+    )
+    assert 0.85 < planned / taken < 1.25, (planned, taken)
