@@ -25,8 +25,8 @@ _SETTLED_SECONDS = 0.5
 class CoreWatch:
     """How many threads are worth using, out of `most`. Times are of any clock, in seconds.
 
-    Trying one thread more costs time when the core is still taken, so a trial ends as soon as it has lost what a
-    window may lose, and the pauses between trials double.
+    Trying one thread more costs time when the core is still taken, so a trial ends once it has lost what
+    a window may lose, and the pauses between trials double.
     """
 
     most: int

@@ -37,8 +37,8 @@ if TYPE_CHECKING:
 
 WeightFormat: TypeAlias = PackedFormat | FloatFormat
 
-TILE_ROWS = (1, 2, 3, 4, 5, 6, 7, 8, 16)
-"""The numbers of rows that there is a tile for; 16 only for int8 activations."""
+TILE_ROWS = (1, 2, 4, 8)
+"""The numbers of rows that there is a tile for. Others were no faster than the next larger one of these."""
 
 _Q2_K = Q2_K()
 

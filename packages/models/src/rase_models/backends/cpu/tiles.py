@@ -17,7 +17,6 @@ from dataclasses import dataclass
 from llvmlite import ir
 
 from rase_models.backends.cpu.activations import (
-    RECORD_COLUMNS,
     SCALE,
     SCALED_SUM,
     START_32_HIGH,
@@ -41,23 +40,14 @@ _STREAMING = 0  # read once a step: into the first-level cache, and out of it pa
 
 
 def quantised_tile(form: PackedFormat, rows: int, panel: int) -> Tile:
-    """Return the emitter of a tile of `rows` rows out of panels of `panel` rows.
-
-    More rows than a panel has are those of panels that follow each other, from row 0 on.
-    """
+    """Return the emitter of a tile of `rows` rows, at most `panel`, out of a panel of so many."""
 
     def emit(
         code: Code, weights: Value, blocks: Value, x: Value, row: Value, y: Value, y_stride: Value, add: Value
     ) -> None:
-        panel_size = code.times(blocks, form.columns // RECORD_COLUMNS * record_nbytes(panel))
         for first in range(0, rows, _rows_of_pass(code, rows)):
-            place = _Place(
-                code.at(x, code.times(panel_size, first // panel)),
-                code.at(row, first % panel),
-                min(rows - first, _rows_of_pass(code, rows)),
-                panel,
-                panel_size,
-            )
+            count = min(rows - first, _rows_of_pass(code, rows))
+            place = _Place(x, code.at(row, first), count, panel)
             totals = _quantised_pass(code, form, weights, blocks, place)
             _store(code, totals, code.at(y, code.times(y_stride, first)), y_stride, add)
 
@@ -74,18 +64,16 @@ class _Place:
     """The rows of a pass.
 
     Attributes:
-        x: address of the first panel.
-        row: the first row within the panel; not used for whole panels.
+        x: address of the panel.
+        row: the first row within the panel; not used for a whole panel.
         rows: how many rows.
         panel: rows of a panel.
-        panel_size: bytes from a panel to the next.
     """
 
     x: Value
     row: Value
     rows: int
     panel: int
-    panel_size: Value
 
 
 def _quantised_pass(
@@ -145,16 +133,13 @@ class _RecordRow:
 
 
 def _record_rows(code: Code, record: Value, place: _Place) -> Iterator[_RecordRow]:
-    """Give the rows of a pass. Addresses are hidden from the optimiser once for each panel."""
-    panel = place.panel
-    for first in range(0, place.rows, panel):
-        base = code.at(record, code.times(place.panel_size, first // panel)) if first else record
-        if place.rows < panel:
-            values, parts = (code.opaque(code.at(base, code.times(place.row, size))) for size in (32, 4))
-        else:
-            values = parts = code.opaque(base)
-        for index in range(min(panel, place.rows - first)):
-            yield _RecordRow(code, code.at(values, 32 * index), code.at(parts, 4 * index), panel)
+    """Give the rows of a pass. Addresses are hidden from the optimiser."""
+    if place.rows < place.panel:
+        values, parts = (code.opaque(code.at(record, code.times(place.row, size))) for size in (32, 4))
+    else:
+        values = parts = code.opaque(record)
+    for index in range(place.rows):
+        yield _RecordRow(code, code.at(values, 32 * index), code.at(parts, 4 * index), place.panel)
 
 
 def _accumulate(code: Code, span: Span, rows: Sequence[_RecordRow], slots: Sequence[Value]) -> None:
