@@ -76,8 +76,12 @@ _DELTA = ("attn_qkv", "attn_gate", "ssm_conv1d", "ssm_dt.bias", "ssm_a", "ssm_al
 _LATENT = ("attn_norm", "attn_q", "attn_kv_a_mqa", "attn_kv_a_norm", "attn_k_b", "attn_v_b", "attn_output")
 
 TENSORS: Mapping[str, tuple[str, ...]] = {
+    "bailingmoe": ("attn_norm", *_ATTENTION, "ffn_norm", *_EXPERTS, *_SHARED),
+    "chatglm": (*_MERGED, "ffn_norm", *_PLAIN),
+    "codeshell": (*_MERGED, "ffn_norm", *_PLAIN),
     "cohere2": ("attn_norm", *_ATTENTION, *_GATED),
     "command-r": ("attn_norm", *_ATTENTION, *_GATED),
+    "deepseek": ("attn_norm", *_ATTENTION, "ffn_norm", *_EXPERTS, *_SHARED),
     "deepseek2": (*_LATENT, "ffn_norm", *_EXPERTS, *_SHARED),
     "dots1": ("attn_norm", *_ATTENTION, *_HEAD_NORMS, "ffn_norm", *_EXPERTS, *_SHARED),
     "ernie4_5-moe": ("attn_norm", *_ATTENTION, "ffn_norm", *_EXPERTS, *_SHARED),
@@ -89,6 +93,7 @@ TENSORS: Mapping[str, tuple[str, ...]] = {
     "glm4moe": ("attn_norm", *_ATTENTION, "post_attention_norm", *_EXPERTS, *_SHARED),
     "gpt-oss": ("attn_norm", *_ATTENTION, "attn_sinks", "post_attention_norm", *_EXPERTS),
     "gpt2": (*_MERGED, "ffn_norm", *_PLAIN),
+    "gptneox": (*_MERGED, "ffn_norm", *_PLAIN),
     "granitemoe": ("attn_norm", *_ATTENTION, "ffn_norm", *_EXPERTS, *_SHARED),
     "hunyuan-moe": ("attn_norm", *_ATTENTION, *_HEAD_NORMS, "ffn_norm", *_EXPERTS, *_SHARED),
     "hunyuan-dense": (*_LLAMA, *_HEAD_NORMS),
@@ -101,7 +106,9 @@ TENSORS: Mapping[str, tuple[str, ...]] = {
     ),
     "olmo2": (*_ATTENTION, *_HEAD_NORMS, *_GATED, *_POST_NORMS),
     "olmoe": ("attn_norm", *_ATTENTION, *_HEAD_NORMS, "ffn_norm", *_EXPERTS),
+    "phi2": (*_MERGED, *_PLAIN),
     "phi3": (*_MERGED, "ffn_norm", *_PLAIN),
+    "qwen": (*_MERGED, "ffn_norm", *_GATED),
     "qwen2moe": ("attn_norm", *_ATTENTION, "ffn_norm", *_EXPERTS, *_SHARED, "ffn_gate_inp_shexp"),
     "qwen3": (*_LLAMA, *_HEAD_NORMS),
     "qwen35": ("attn_norm", *_ATTENTION, *_HEAD_NORMS, "post_attention_norm", *_GATED),
@@ -113,6 +120,7 @@ TENSORS: Mapping[str, tuple[str, ...]] = {
     "qwen3vlmoe": ("attn_norm", *_ATTENTION, *_HEAD_NORMS, "ffn_norm", *_EXPERTS),
     "qwen3moe": ("attn_norm", *_ATTENTION, *_HEAD_NORMS, "ffn_norm", *_EXPERTS),
     "seed_oss": ("attn_norm", *_ATTENTION, "post_attention_norm", *_GATED),
+    "starcoder": (*_MERGED, "ffn_norm", *_PLAIN),
     "starcoder2": ("attn_norm", *_ATTENTION, "ffn_norm", *_PLAIN),
 }
 """The weights that a layer of an architecture needs, where they are not llama's."""
@@ -144,18 +152,21 @@ _QWEN35: Shapes = {
     "ssm_out": (WIDTH, QUERIES),
 }
 OTHER_SHAPES: Mapping[str, Shapes] = {
+    "chatglm": {"ffn_up": (2 * INNER, WIDTH)},
     "deepseek2": {"attn_q": (2 * QUERIES, WIDTH)},
     "glm4": {"ffn_up": (2 * INNER, WIDTH)},
     "olmo2": {"attn_q_norm": (QUERIES,), "attn_k_norm": (KEYS,)},
     "phi3": {"ffn_up": (2 * INNER, WIDTH)},
     "minimax-m2": {"attn_q_norm": (QUERIES,), "attn_k_norm": (KEYS,)},
     "olmoe": {"attn_q_norm": (QUERIES,), "attn_k_norm": (KEYS,)},
+    "qwen": {"attn_qkv": (3 * QUERIES, WIDTH)},
     "qwen35": _QWEN35,
     "qwen35moe": _QWEN35,
 }
 
 WHOLE: Mapping[str, Shapes] = {
     "gpt2": {"position_embd": (CONTEXT, WIDTH), "output_norm": (WIDTH,)},
+    "starcoder": {"position_embd": (CONTEXT, WIDTH), "output_norm": (WIDTH,)},
     "lfm2": {"token_embd_norm": (WIDTH,)},
     "lfm2moe": {"token_embd_norm": (WIDTH,)},
 }
@@ -169,7 +180,9 @@ _STATES: Metadata = {
     "ssm.group_count": GROUPS,
 }
 METADATA: Mapping[str, Metadata] = {
+    "bailingmoe": {**_CHOICE, "expert_shared_count": 1},
     "cohere2": {"attention.sliding_window": WINDOW, "logit_scale": 0.5},
+    "deepseek": {**_CHOICE, "expert_shared_count": 1},
     "deepseek2": {
         **_CHOICE,
         "expert_shared_count": 1,
@@ -185,6 +198,7 @@ METADATA: Mapping[str, Metadata] = {
     "ernie4_5-moe": {**_CHOICE, "expert_shared_feed_forward_length": INNER},
     "glm4moe": {**_CHOICE, "expert_shared_count": 1},
     "gpt-oss": {**_CHOICE, "attention.sliding_window": WINDOW},
+    "gptneox": {"use_parallel_residual": True},
     "granite": {"logit_scale": 8.0},
     "granitemoe": {**_CHOICE, "logit_scale": 8.0, "expert_shared_feed_forward_length": INNER},
     "granitehybrid": {**_STATES, "ssm.inner_size": SPACE},
@@ -194,6 +208,7 @@ METADATA: Mapping[str, Metadata] = {
     "mamba2": {**_STATES, "ssm.inner_size": SPACE, "attention.head_count": 0, "feed_forward_length": 0},
     "minimax-m2": _CHOICE,
     "olmoe": _CHOICE,
+    "qwen": {"feed_forward_length": 2 * INNER, "attention.head_count_kv": HEADS},
     "qwen2moe": _CHOICE,
     "qwen35": {**_STATES, "ssm.inner_size": QUERIES},
     "qwen35moe": {

@@ -6,12 +6,17 @@ from types import MappingProxyType
 from rase_core.errors import UnsupportedArchitecture
 
 from rase_models.architectures import (
+    bailingmoe,
+    chatglm,
+    codeshell,
     cohere2,
     command_r,
+    deepseek,
     deepseek2,
     dots1,
     ernie4_5,
     ernie4_5_moe,
+    exaone,
     exaone4,
     falcon,
     gemma,
@@ -21,6 +26,7 @@ from rase_models.architectures import (
     glm4moe,
     gpt2,
     gpt_oss,
+    gptneox,
     granite,
     granitehybrid,
     granitemoe,
@@ -36,7 +42,10 @@ from rase_models.architectures import (
     mistral3,
     olmo2,
     olmoe,
+    orion,
+    phi2,
     phi3,
+    qwen,
     qwen2,
     qwen2moe,
     qwen2vl,
@@ -49,7 +58,9 @@ from rase_models.architectures import (
     seed_oss,
     smollm3,
     stablelm,
+    starcoder,
     starcoder2,
+    xverse,
 )
 from rase_models.architectures.builder import ProgramBuilder
 from rase_models.gguf import GgufFile
@@ -57,12 +68,17 @@ from rase_models.program import Program
 
 ARCHITECTURES: Mapping[str, Callable[[ProgramBuilder], Program]] = MappingProxyType(
     {
+        "bailingmoe": bailingmoe.build,
+        "chatglm": chatglm.build,
+        "codeshell": codeshell.build,
         "cohere2": cohere2.build,
         "command-r": command_r.build,
+        "deepseek": deepseek.build,
         "deepseek2": deepseek2.build,
         "dots1": dots1.build,
         "ernie4_5": ernie4_5.build,
         "ernie4_5-moe": ernie4_5_moe.build,
+        "exaone": exaone.build,
         "exaone4": exaone4.build,
         "falcon": falcon.build,
         "gemma": gemma.build,
@@ -72,6 +88,7 @@ ARCHITECTURES: Mapping[str, Callable[[ProgramBuilder], Program]] = MappingProxyT
         "glm4moe": glm4moe.build,
         "gpt-oss": gpt_oss.build,
         "gpt2": gpt2.build,
+        "gptneox": gptneox.build,
         "granite": granite.build,
         "granitehybrid": granitehybrid.build,
         "granitemoe": granitemoe.build,
@@ -87,7 +104,10 @@ ARCHITECTURES: Mapping[str, Callable[[ProgramBuilder], Program]] = MappingProxyT
         "mistral3": mistral3.build,
         "olmo2": olmo2.build,
         "olmoe": olmoe.build,
+        "orion": orion.build,
+        "phi2": phi2.build,
         "phi3": phi3.build,
+        "qwen": qwen.build,
         "qwen2": qwen2.build,
         "qwen2moe": qwen2moe.build,
         "qwen2vl": qwen2vl.build,
@@ -100,7 +120,9 @@ ARCHITECTURES: Mapping[str, Callable[[ProgramBuilder], Program]] = MappingProxyT
         "seed_oss": seed_oss.build,
         "smollm3": smollm3.build,
         "stablelm": stablelm.build,
+        "starcoder": starcoder.build,
         "starcoder2": starcoder2.build,
+        "xverse": xverse.build,
     }
 )
 

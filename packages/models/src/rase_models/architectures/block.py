@@ -12,10 +12,6 @@ from rase_models.architectures.differences import Differences, FeedForward, Mixe
 from rase_models.architectures.feed_forward import feed_forward
 from rase_models.program import Add, Embed, Program
 
-_SECOND_NORM = "attn_norm_2"
-"""Where attention has a norm of its own, the feed-forward network being parallel to it."""
-
-
 Mix = Callable[[ProgramBuilder, Differences, int, str], Mixed]
 """What emits the first part of a layer, given its number and a buffer."""
 
@@ -59,7 +55,7 @@ def _block(b: ProgramBuilder, differences: Differences, layer: int, rows: str, m
 
 
 def _attention_input(b: ProgramBuilder, differences: Differences, layer: int, rows: str, normed: str) -> str:
-    second = f"blk.{layer}.{_SECOND_NORM}"
+    second = f"blk.{layer}.{differences.own_attention_norm}"
     if not differences.parallel or f"{second}.weight" not in b.tensors:
         return normed
     return b.norm("attention_input", rows, second, kind=differences.norm)

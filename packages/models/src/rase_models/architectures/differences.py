@@ -92,6 +92,7 @@ class Differences:
         required: tensors of every layer that others leave out, without `blk.N.` and `.weight`.
         feed_forward_scaled: whether the scalars of the feed-forward matrices count.
         parallel: whether the feed-forward network reads what attention reads.
+        own_attention_norm: where the parts are parallel, the norm before attention alone, if the file has it.
         residual_scale: what attention and feed-forward network are multiplied by.
         attention_cap, logit_cap: soft caps, 0 for none.
         sinks: whether every head of attention has a sink.
@@ -109,6 +110,7 @@ class Differences:
     required: tuple[str, ...] = ()
     output_norm: str = "output_norm"
     parallel: bool = False
+    own_attention_norm: str = "attn_norm_2"
     learned_positions: bool = False
     embedding_scale: float = 1.0
     residual_scale: float = 1.0

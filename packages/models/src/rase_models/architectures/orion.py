@@ -1,0 +1,12 @@
+"""orion: Orion 14B, a llama with layer norms."""
+
+from rase_models.architectures.block import build_decoder
+from rase_models.architectures.builder import Norm, ProgramBuilder
+from rase_models.architectures.differences import Differences
+from rase_models.architectures.positions import same_positions
+from rase_models.program import Program, RopePairing
+
+
+def build(b: ProgramBuilder) -> Program:
+    """Build orion."""
+    return build_decoder(b, Differences(same_positions(b, RopePairing.HALVES), norm=Norm.LAYER))

@@ -1,0 +1,12 @@
+"""xverse: XVERSE, a llama of its own name."""
+
+from rase_models.architectures.block import build_decoder
+from rase_models.architectures.builder import ProgramBuilder
+from rase_models.architectures.differences import Differences
+from rase_models.architectures.positions import same_positions
+from rase_models.program import Program, RopePairing
+
+
+def build(b: ProgramBuilder) -> Program:
+    """Build xverse."""
+    return build_decoder(b, Differences(same_positions(b, RopePairing.ADJACENT)))
