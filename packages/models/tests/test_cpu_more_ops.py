@@ -1,17 +1,13 @@
 """Ops that few architectures have, on the CPU, against the reference backend."""
 
-from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
-from numpy.typing import NDArray
 from rase_core.errors import BackendFailure
-from rase_models.backends.base import Rows
 from rase_models.backends.cpu.runner import CpuRunner
-from rase_models.backends.reference import ReferenceBackend
 from rase_models.gguf import TensorInfo, Weight
 from rase_models.gguf.types import GgmlType
 from rase_models.program import (
@@ -26,88 +22,17 @@ from rase_models.program import (
     LayerNorm,
     Linear,
     Op,
-    Program,
     RmsNorm,
     Rope,
     RopePairing,
     Rotate,
-    SelectOutputs,
     SoftCap,
     TensorSlice,
 )
-
-Floats = NDArray[np.float32]
+from rase_models.testing_cases import OpCase, normal, rows_of, weight
 
 few = settings(max_examples=8)
-TOKENS = 40
 UNGATED = [activation for activation in Activation if activation is not Activation.CLAMPED_SWIGLU]
-
-
-def weight(name: str, values: Floats) -> Weight:
-    """Return a float32 weight as a file would give it."""
-    data = np.ascontiguousarray(values, np.float32)
-    info = TensorInfo(name, GgmlType.F32, data.shape, 0, data.nbytes)
-    return Weight(info, data.reshape(-1).view(np.uint8))
-
-
-def normal(seed: int, *shape: int, scale: float = 1.0) -> Floats:
-    return (np.random.default_rng(seed).normal(size=shape) * scale).astype(np.float32)
-
-
-def rows_of(start: int, count: int) -> Rows:
-    """Return rows of one sequence, all of them outputs."""
-    positions = np.arange(start, start + count, dtype=np.int32)
-    table = np.arange(12, dtype=np.int32)[None, None, ::-1]
-    every = np.arange(count, dtype=np.int32)
-    return Rows(np.zeros(count, np.int32), positions, positions * 7 % TOKENS, every, table)
-
-
-class Case:
-    """A Program that looks `x` up, executes ops, and gives a buffer as its logits."""
-
-    def __init__(
-        self,
-        width: int,
-        ops: Sequence[Op],
-        buffers: Mapping[str, int],
-        result: str,
-        weights: Mapping[str, Floats],
-        kv_layers: tuple[KvLayer, ...] = (),
-        slices: Mapping[str, TensorSlice] | None = None,
-    ) -> None:
-        widths = {"x": width, **buffers}
-        out = widths[result]
-        self.weights = {"table": normal(1, TOKENS, width), "same": np.eye(out, dtype=np.float32), **weights}
-        last = (SelectOutputs("selected", result), Linear("logits", "selected", "same"))
-        widths |= {"selected": out, "logits": out}
-        every = (Embed("x", "table"), *ops, *last)
-        self.program = Program("test", out, 4096, every, widths, kv_layers, slices or {})
-
-    def stream(self) -> Iterator[Weight]:
-        """Give the weights in order of their names."""
-        for name, values in sorted(self.weights.items()):
-            yield weight(name, values)
-
-    def on_cpu(self, *runs: Rows, threads: int = 2, fused: bool = True) -> Floats:
-        """Return the logits of the last run."""
-        runner = CpuRunner(self.program, self.stream(), threads, fused=fused)
-        try:
-            for group in range(len(self.program.kv_groups)):
-                runner.reserve(group, 16)
-            return [runner.run(rows) for rows in runs][-1]
-        finally:
-            runner.close()
-
-    def check(self, *runs: Rows, tolerance: float = 2e-5) -> None:
-        """Compare with the reference, and the unfused form with the fused one, bit for bit."""
-        fused = self.on_cpu(*runs)
-        np.testing.assert_array_equal(self.on_cpu(*runs, fused=False), fused)
-        np.testing.assert_array_equal(self.on_cpu(*runs, threads=1), fused)
-        reference = ReferenceBackend().load(self.program, self.stream())
-        for group in range(len(self.program.kv_groups)):
-            reference.reserve(group, 16)
-        want = [reference.run(rows) for rows in runs][-1]
-        np.testing.assert_allclose(fused, want, rtol=tolerance, atol=tolerance)
 
 
 @few
@@ -116,8 +41,8 @@ class Case:
 @example(17, 2, False)
 def test_rows_are_centred_and_normed(width: int, rows: int, biased: bool) -> None:
     op = LayerNorm("y", "x", "w", "b" if biased else None, 1e-2)
-    Case(width, [op], {"y": width}, "y", {"w": normal(2, width), "b": normal(3, width)}).check(
-        rows_of(0, rows)
+    OpCase(width, [op], {"y": width}, "y", {"w": normal(2, width), "b": normal(3, width)}).check(
+        rows_of([(0, rows)])
     )
 
 
@@ -129,31 +54,33 @@ def test_heads_are_normed_by_one_weight_or_their_own(
     weights = {"w": normal(2, *((length,) if shared else (heads, length)))}
     bias = {"bias": None} if kind is LayerNorm else {}
     op = kind(out="x", x="x", weight="w", eps=1e-5, heads=heads, shared=shared, **bias)
-    Case(heads * length, [op], {}, "x", weights).check(rows_of(0, 3))
+    OpCase(heads * length, [op], {}, "x", weights).check(rows_of([(0, 3)]))
 
 
 @few
 @given(st.sampled_from(UNGATED), st.sampled_from([5, 32, 96]), st.integers(1, 9))
 def test_values_are_activated_without_a_gate(activation: Activation, width: int, rows: int) -> None:
     ops = [Activate("x", "x", activation), Linear("y", "x", "w")]
-    Case(width, ops, {"y": 24}, "y", {"w": normal(2, 24, width)}).check(rows_of(0, rows), tolerance=1e-4)
+    OpCase(width, ops, {"y": 24}, "y", {"w": normal(2, 24, width)}).check(
+        rows_of([(0, rows)]), tolerance=1e-4
+    )
 
 
 @few
 @given(st.integers(1, 70), st.integers(1, 9), st.floats(0.25, 50, width=32))
 def test_values_are_capped_softly(width: int, rows: int, cap: float) -> None:
-    Case(width, [SoftCap("x", cap)], {}, "x", {}).check(rows_of(0, rows), tolerance=5e-5)
+    OpCase(width, [SoftCap("x", cap)], {}, "x", {}).check(rows_of([(0, rows)]), tolerance=5e-5)
 
 
 def test_logits_are_capped_where_they_are() -> None:
-    case = Case(8, [], {}, "x", {})
+    case = OpCase(8, [], {}, "x", {})
     case.program = replace(case.program, ops=(*case.program.ops, SoftCap("logits", 0.5)))
-    case.check(rows_of(0, 5), tolerance=5e-5)
+    case.check(rows_of([(0, 5)]), tolerance=5e-5)
 
 
 def test_positions_are_looked_up() -> None:
     op = Embed("y", "w", 0.5, by_position=True)
-    Case(8, [op], {"y": 24}, "y", {"w": normal(2, 100, 24)}).check(rows_of(70, 5))
+    OpCase(8, [op], {"y": 24}, "y", {"w": normal(2, 100, 24)}).check(rows_of([(70, 5)]))
 
 
 @few
@@ -167,16 +94,16 @@ def test_attention_caps_its_scores_and_loses_weight_to_sinks(
     ops.append(Attention("y", "q", "k", "v", 0, 4, 2, 16, 16, 0.25, window, cap, sinks))
     weights = {f"w{name}": normal(ord(name), out, 32, scale=0.3) for name, out in projections.items()}
     weights["s"] = normal(7, 4, scale=3)
-    case = Case(32, ops, {**projections, "y": 64}, "y", weights, (KvLayer(2, 16, 16, window),))
-    case.check(rows_of(0, 300), rows_of(300, rows), tolerance=2e-2)  # the cache holds float16
+    case = OpCase(32, ops, {**projections, "y": 64}, "y", weights, (KvLayer(2, 16, 16, window),))
+    case.check(rows_of([(0, 300)]), rows_of([(300, rows)]), tolerance=2e-2)  # the cache holds float16
 
 
 def test_sinks_are_of_query_heads() -> None:
     ops: list[Op] = [Linear(name, "x", "w") for name in "qkv"]
     ops.append(Attention("y", "q", "k", "v", 0, 2, 2, 16, 16, 0.25, sinks="s"))
     weights = {"w": normal(2, 32, 32), "s": np.float32([-100, 1000])}
-    case = Case(32, ops, dict.fromkeys("qkvy", 32), "y", weights, (KvLayer(2, 16, 16),))
-    got = case.on_cpu(rows_of(0, 1))[0]
+    case = OpCase(32, ops, dict.fromkeys("qkvy", 32), "y", weights, (KvLayer(2, 16, 16),))
+    got = case.on_cpu(rows_of([(0, 1)]))[0]
     assert np.abs(got[:16]).max() > 0.1
     assert np.abs(got[16:]).max() == 0
 
@@ -195,23 +122,23 @@ def test_a_matrix_is_used_in_parts(rows: int, first: int, biased: bool) -> None:
         for part in (0, 1)
     }
     weights = {"w": normal(2, 2 * first, 24), "b": normal(3, 2 * first)}
-    case = Case(24, ops, {"gate": first, "up": first}, "gate", weights, slices=slices)
-    case.check(rows_of(0, rows), tolerance=2e-4)
+    case = OpCase(24, ops, {"gate": first, "up": first}, "gate", weights, slices=slices)
+    case.check(rows_of([(0, rows)]), tolerance=2e-4)
 
 
 def test_parts_of_vectors_begin_and_end_anywhere() -> None:
     ops = [Linear("a", "x", "v", "b[0]"), Linear("y", "x", "w", "b[1]"), RmsNorm("y", "y", "n", 1e-6)]
     slices = {"b[0]": TensorSlice("b", 0, 5), "b[1]": TensorSlice("b", 5, 29)}
     weights = {"v": normal(2, 5, 24), "w": normal(3, 24, 24), "b": normal(4, 100), "n": normal(5, 24)}
-    Case(24, ops, {"a": 5, "y": 24}, "y", weights, slices=slices).check(rows_of(0, 5), tolerance=2e-4)
+    OpCase(24, ops, {"a": 5, "y": 24}, "y", weights, slices=slices).check(rows_of([(0, 5)]), tolerance=2e-4)
 
 
 @pytest.mark.parametrize("edges", [(8, 16), (0, 8)])
 def test_parts_that_begin_or_end_within_a_group_of_rows_are_refused(edges: tuple[int, int]) -> None:
     slices = {"part": TensorSlice("w", *edges)}
-    case = Case(8, [Linear("y", "x", "part")], {"y": 8}, "y", {"w": normal(2, 16, 8)}, slices=slices)
+    case = OpCase(8, [Linear("y", "x", "part")], {"y": 8}, "y", {"w": normal(2, 16, 8)}, slices=slices)
     with pytest.raises(BackendFailure, match="take w apart at row 8"):
-        case.on_cpu(rows_of(0, 1))
+        case.on_cpu(rows_of([(0, 1)]))
 
 
 def test_norms_of_all_heads_together_and_after_the_turn_are_not_taken_into_attention() -> None:
@@ -222,13 +149,13 @@ def test_norms_of_all_heads_together_and_after_the_turn_are_not_taken_into_atten
     ops.append(Attention("y", "q", "k", "v", 0, 2, 2, 16, 16, 0.25))
     weights = {f"w{name}": normal(ord(name), 32, 32) for name in "qkv"}
     weights |= {"n": normal(8, 32), "h": normal(9, 16)}
-    case = Case(32, ops, dict.fromkeys("qkvy", 32), "y", weights, (KvLayer(2, 16, 16),))
-    case.check(rows_of(0, 20), tolerance=2e-2)
+    case = OpCase(32, ops, dict.fromkeys("qkvy", 32), "y", weights, (KvLayer(2, 16, 16),))
+    case.check(rows_of([(0, 20)]), tolerance=2e-2)
 
 
 def test_a_rope_grows_with_the_position() -> None:
     rope = Rope(RopePairing.ADJACENT, 16, (1.0,) * 8, 1.5, growth=0.3, growth_length=50)
-    Case(32, [Rotate("x", 2, rope)], {}, "x", {}).check(rows_of(45, 60))
+    OpCase(32, [Rotate("x", 2, rope)], {}, "x", {}).check(rows_of([(45, 60)]))
 
 
 @few
@@ -241,8 +168,8 @@ def test_one_value_may_be_the_gate_of_a_whole_row(activation: Activation, width:
         Linear("z", "y", "w"),
     ]
     weights = {"w": normal(2, width, width), "v": normal(3, width)}
-    case = Case(width, ops, {"y": width, "share": 1, "z": width}, "z", weights)
-    case.check(rows_of(0, rows), tolerance=3e-4)
+    case = OpCase(width, ops, {"y": width, "share": 1, "z": width}, "z", weights)
+    case.check(rows_of([(0, rows)]), tolerance=3e-4)
 
 
 @few
@@ -250,13 +177,13 @@ def test_one_value_may_be_the_gate_of_a_whole_row(activation: Activation, width:
 def test_every_head_has_a_matrix_of_its_own(heads: int, width: int, out: int, rows: int) -> None:
     shape = (heads, out, width) if heads > 1 else (out, width)
     op = HeadLinear("y", "x", "w", heads)
-    Case(heads * width, [op], {"y": heads * out}, "y", {"w": normal(2, *shape)}).check(rows_of(0, rows))
+    OpCase(heads * width, [op], {"y": heads * out}, "y", {"w": normal(2, *shape)}).check(rows_of([(0, rows)]))
 
 
 def test_heads_that_fill_no_groups_of_outputs_are_refused() -> None:
-    case = Case(16, [HeadLinear("y", "x", "w", 1)], {"y": 8}, "y", {"w": normal(2, 8, 16)})
+    case = OpCase(16, [HeadLinear("y", "x", "w", 1)], {"y": 8}, "y", {"w": normal(2, 8, 16)})
     with pytest.raises(BackendFailure, match="heads of 16 values into 8"):
-        case.on_cpu(rows_of(0, 1))
+        case.on_cpu(rows_of([(0, 1)]))
 
 
 @few
@@ -273,8 +200,8 @@ def test_parts_are_copied_to_their_places(
         Linear("z", "y", "v"),
     ]
     weights = {"w": normal(2, parts * out, whole), "v": normal(3, 16, parts * out)}
-    case = Case(whole, ops, {"y": parts * out, "z": 16}, "z", weights)
-    case.check(rows_of(0, 5), tolerance=2e-4)
+    case = OpCase(whole, ops, {"y": parts * out, "z": 16}, "z", weights)
+    case.check(rows_of([(0, 5)]), tolerance=2e-4)
 
 
 @pytest.mark.parametrize("rows", [1, 2, 9, 20])
@@ -284,12 +211,12 @@ def test_heads_have_quantised_matrices_too(rows: int) -> None:
     heads, width, out = 3, 64, 48
     values = normal(2, heads, out, width)
     packed = gguf.quants.quantize(values, gguf.GGMLQuantizationType.Q8_0)
-    case = Case(heads * width, [HeadLinear("y", "x", "w", heads)], {"y": heads * out}, "y", {})
+    case = OpCase(heads * width, [HeadLinear("y", "x", "w", heads)], {"y": heads * out}, "y", {})
     quantised = Weight(TensorInfo("w", GgmlType.Q8_0, values.shape, 0, packed.nbytes), packed.reshape(-1))
     plain = [weight(name, case.weights[name]) for name in ("table", "same")]
     runner = CpuRunner(case.program, iter([quantised, *plain]), 2)
-    got = runner.run(rows_of(0, rows))
+    got = runner.run(rows_of([(0, rows)]))
     runner.close()
-    x = case.weights["table"][rows_of(0, rows).tokens].reshape(rows, heads, width)
+    x = case.weights["table"][rows_of([(0, rows)]).tokens].reshape(rows, heads, width)
     want = np.einsum("rhi,hoi->rho", x, values).reshape(rows, -1)
     assert np.square(got - want).sum() < 1e-3 * np.square(want).sum()

@@ -12,8 +12,7 @@ from rase_core.errors import BackendFailure
 from rase_models.backends.base import Rows
 from rase_models.backends.cpu.runner import CpuRunner
 from rase_models.backends.reference import ReferenceBackend, ReferenceRunner
-from rase_models.gguf import TensorInfo, Weight
-from rase_models.gguf.types import GgmlType
+from rase_models.gguf import Weight
 from rase_models.program import (
     Embed,
     GatedDelta,
@@ -24,14 +23,9 @@ from rase_models.program import (
     ShortConv,
     StateScan,
 )
+from rase_models.testing_cases import TOKENS, Floats, normal, weight
 
-Floats = NDArray[np.float32]
 few = settings(max_examples=6)
-TOKENS = 40
-
-
-def normal(seed: int, *shape: int, scale: float = 1.0) -> Floats:
-    return (np.random.default_rng(seed).normal(size=shape) * scale).astype(np.float32)
 
 
 def rows_of(spans: Sequence[tuple[int, int, int]]) -> Rows:
@@ -63,9 +57,7 @@ class Case:
 
     def stream(self) -> Iterator[Weight]:
         for name, values in self.weights.items():
-            data = np.ascontiguousarray(values)
-            info = TensorInfo(name, GgmlType.F32, data.shape, 0, data.nbytes)
-            yield Weight(info, data.reshape(-1).view(np.uint8))
+            yield weight(name, values)
 
     def run(self, runner: CpuRunner | ReferenceRunner, runs: Sequence[Rows]) -> list[Floats]:
         runner.reserve_states(4)
