@@ -43,4 +43,6 @@ def test_auto_does_not_try_past_a_usable_device() -> None:
 def test_a_named_device_is_the_only_one_tried() -> None:
     report = probe(METAL, {CPU: lambda: "8 cores"})
     assert report.device is None
-    assert [(a.device, a.reason) for a in report.attempts] == [(METAL, "this version of rase has no such backend")]
+    assert [(a.device, a.reason) for a in report.attempts] == [
+        (METAL, "this version of rase has no such backend")
+    ]
