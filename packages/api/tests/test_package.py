@@ -5,7 +5,7 @@ import rase_api
 
 
 def test_the_package_offers_what_it_says() -> None:
-    assert rase_api.__all__ == ["AddressUnavailable", "create_app", "router", "serve"]
+    assert rase_api.__all__ == ["AddressUnavailable", "SeveralWorkers", "create_app", "router", "serve"]
     assert all(hasattr(rase_api, name) for name in rase_api.__all__)
 
 

@@ -95,8 +95,8 @@ def serve(
     Models are loaded when first asked for. Ctrl-C or SIGTERM ends the server.
     """
     _require_server()
+    from rase_api import SeveralWorkers
     from rase_api import serve as run
-    from rase_api.errors import SeveralWorkers
 
     if workers != 1:
         raise SeveralWorkers(workers)
