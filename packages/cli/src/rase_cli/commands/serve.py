@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 import click
 from rase_core.errors import EngineError
 
+from rase_cli.allocator import give_large_blocks_back
 from rase_cli.logs import LEVELS, show_server_logs
 from rase_cli.model_host_options import host_options
 from rase_cli.output import note, warn
@@ -100,6 +101,7 @@ def serve(
 
     if workers != 1:
         raise SeveralWorkers(workers)
+    give_large_blocks_back()
     show_server_logs(log_level, as_json=bool(server["json_log"]))
     own: EngineOptions = {
         "context_length": context_length,
