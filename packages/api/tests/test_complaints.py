@@ -175,9 +175,10 @@ def test_complaint_12_nothing_is_computed_for_a_client_that_has_gone(
     real.post(URL, json=CHAT | {"max_tokens": 1})
     scheduler = real_engine.load("demo").snapshot
     body = CHAT | {"ignore_eos": True, "max_tokens": 450}
-    for leave in (_lose_patience, _read_a_little):
+    before = scheduler().totals.ended["cancelled"]
+    for number, leave in enumerate((_lose_patience, _read_a_little), 1):
         leave(real, body)
-        wait_for(lambda: scheduler().decoding + scheduler().prefilling == 0)
+        wait_for(lambda count=before + number: scheduler().totals.ended["cancelled"] == count)
     generated = scheduler().totals.generated_tokens
     time.sleep(0.2)
     assert scheduler().totals.generated_tokens == generated
