@@ -89,7 +89,7 @@ class Soak:
 
     def _fail(self, what: str) -> None:
         self.counts["failures"] += 1
-        self.failures = [*self.failures, what[:300]][:10]
+        self.failures = [*self.failures, f"{time.strftime('%H:%M:%S')} {what[:300]}"][:10]
 
 
 Asked = tuple[str, dict[str, object]]

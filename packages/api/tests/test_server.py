@@ -12,13 +12,15 @@ from concurrent.futures import ThreadPoolExecutor
 
 import httpx
 import pytest
-from rase_api import AddressUnavailable, serve
+from rase_api import AddressUnavailable, create_app, serve
 from rase_api.listening import is_loopback, listen, url_of
+from rase_api.server import Server
 from rase_api.testing import ScriptedEngine
 
 PROGRAM = """
 import sys, time
 from rase_api import serve
+from rase_api.server import Server
 from rase_api.testing import ScriptedEngine
 engine = ScriptedEngine(context_length=200_000, before_token=lambda: time.sleep(0.01))
 serve(engine, port=0, on_ready=lambda url: print(url, flush=True), grace=int(sys.argv[1]))
@@ -212,3 +214,8 @@ def test_a_server_runs_in_any_thread_and_leaves_signals_alone() -> None:
     assert ready.wait(10)
     assert httpx.get(f"{urls[0]}/health").status_code == 200
     assert signal.getsignal(signal.SIGINT) is before
+
+
+def test_an_idle_connection_does_not_end_under_the_next_request_of_a_client() -> None:
+    kept_by_clients = 60  # httpx 5 s, aiohttp 15 s, proxies a minute
+    assert Server(create_app(ScriptedEngine())).config.timeout_keep_alive > kept_by_clients

@@ -27,6 +27,8 @@ DEFAULT_HOST = "127.0.0.1"
 DEFAULT_PORT = 8080
 GRACE_SECONDS = 5
 LAST_WORDS_SECONDS = 1
+KEEP_SECONDS = 75
+"""How long an idle connection stays: longer than clients keep one, or it ends under their next request."""
 
 logger = logging.getLogger(__name__)
 
@@ -97,6 +99,7 @@ class Server(uvicorn.Server):
             log_config=None,
             access_log=False,
             server_header=False,
+            timeout_keep_alive=KEEP_SECONDS,
             timeout_graceful_shutdown=grace + LAST_WORDS_SECONDS,
             ssl_certfile=None if tls is None else tls.certificate,
             ssl_keyfile=None if tls is None else tls.key,
