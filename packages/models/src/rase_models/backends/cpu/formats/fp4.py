@@ -8,8 +8,9 @@ from collections.abc import Iterator
 from rase_models.backends.cpu.emission.code import Code
 from rase_models.backends.cpu.emission.lookup import lookup
 from rase_models.backends.cpu.emission.types import F32X16, I32X16, Value, constant
-from rase_models.backends.cpu.formats.packed_format import GROUP_ROWS, PackedFormat, RowBlock, Span
+from rase_models.backends.cpu.formats.packed_format import PackedFormat, RowBlock, Span
 from rase_models.backends.cpu.formats.q4 import nibble_vectors
+from rase_models.backends.cpu.formats.scaled_format import ScaledFormat
 from rase_models.backends.cpu.restating import NVFP4_DTYPE
 from rase_models.gguf.quants import FP4_VALUES
 from rase_models.gguf.types import GgmlType
@@ -22,28 +23,21 @@ def _values(code: Code, address: Value) -> list[Value]:
     return [lookup(code, words, _BYTES) for words in nibble_vectors(code, address, 0)]
 
 
-class MXFP4(PackedFormat):
+class MXFP4(ScaledFormat):
     """Exponents [sub-blocks][16] uint8, per sub-block 4 vectors of the file's bytes: 4.25 bits a weight."""
 
     type = GgmlType.MXFP4
-    chunks = 1
+    stem = "mxfp4"
+    scale_nbytes = 1
 
-    def __init__(self, sub_blocks: int) -> None:
-        self.name = f"mxfp4x{sub_blocks}"
-        self.sub_blocks = sub_blocks
-        self.columns = 32 * sub_blocks
-        self.header_nbytes = GROUP_ROWS * sub_blocks
-        self.chunk_nbytes = 256 * sub_blocks
-
-    def pack(self, block: RowBlock) -> None:
-        """Move exponents and bytes."""
-        for part in range(self.sub_blocks):
-            block.copy(17 * part, GROUP_ROWS * part, 1)
-            block.copy_words(17 * part + 1, self.header_nbytes + 256 * part, 4)
-
-    def header(self, code: Code, block: Value) -> tuple[Value, ...]:
-        """Load the scales."""
-        return tuple(_half_power(code, code.at(block, GROUP_ROWS * part)) for part in range(self.sub_blocks))
+    def scale(self, code: Code, address: Value) -> Value:
+        """Load 2**(e - 128) of 16 bytes e: a float32's exponent, or a denormal number for 0 and 1."""
+        b = code.builder
+        exponent = code.load_bytes_as_int(address)
+        normal = b.shl(b.sub(exponent, constant(I32X16, 1)), constant(I32X16, 23))
+        denormal = b.shl(constant(I32X16, 1 << 21), b.and_(exponent, constant(I32X16, 1)))
+        is_normal = b.icmp_unsigned(">", exponent, constant(I32X16, 1))
+        return b.bitcast(b.select(is_normal, normal, denormal), F32X16)
 
     def spans(
         self, code: Code, header: tuple[Value, ...], block: Value, chunk: Value, index: Value
@@ -51,16 +45,6 @@ class MXFP4(PackedFormat):
         """Look the values up."""
         for part, scale in enumerate(header):
             yield Span(_values(code, code.at(chunk, 256 * part)), _BITS, _OFFSET, [scale])
-
-
-def _half_power(code: Code, address: Value) -> Value:
-    """Load 2**(e - 128) of 16 bytes e: a float32's exponent, or a denormal number for 0 and 1."""
-    b = code.builder
-    exponent = code.load_bytes_as_int(address)
-    normal = b.shl(b.sub(exponent, constant(I32X16, 1)), constant(I32X16, 23))
-    denormal = b.shl(constant(I32X16, 1 << 21), b.and_(exponent, constant(I32X16, 1)))
-    is_normal = b.icmp_unsigned(">", exponent, constant(I32X16, 1))
-    return b.bitcast(b.select(is_normal, normal, denormal), F32X16)
 
 
 class NVFP4(PackedFormat):

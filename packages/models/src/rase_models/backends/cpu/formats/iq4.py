@@ -7,6 +7,7 @@ from rase_models.backends.cpu.emission.lookup import lookup
 from rase_models.backends.cpu.emission.types import I8, I32, Value, constant
 from rase_models.backends.cpu.formats.packed_format import PackedFormat, RowBlock, Span
 from rase_models.backends.cpu.formats.q4 import nibble_vectors
+from rase_models.backends.cpu.formats.scaled_format import ScaledFormat
 from rase_models.gguf.types import GgmlType
 
 TABLE = (-127, -104, -83, -65, -49, -35, -22, -10, 1, 13, 25, 38, 53, 69, 89, 113)
@@ -19,28 +20,11 @@ def table_vectors(code: Code, address: Value) -> list[Value]:
     return [lookup(code, words, _BYTES) for words in nibble_vectors(code, address, 0)]
 
 
-class IQ4_NL(PackedFormat):  # noqa: N801
+class IQ4_NL(ScaledFormat):  # noqa: N801
     """Scales [sub-blocks][16] float16, per sub-block 4 vectors of the file's bytes: 4.5 bits a weight."""
 
     type = GgmlType.IQ4_NL
-    chunks = 1
-
-    def __init__(self, sub_blocks: int) -> None:
-        self.name = f"iq4_nlx{sub_blocks}"
-        self.sub_blocks = sub_blocks
-        self.columns = 32 * sub_blocks
-        self.header_nbytes = 32 * sub_blocks
-        self.chunk_nbytes = 256 * sub_blocks
-
-    def pack(self, block: RowBlock) -> None:
-        """Move scales and bytes."""
-        for part in range(self.sub_blocks):
-            block.copy(18 * part, 32 * part, 2)
-            block.copy_words(18 * part + 2, self.header_nbytes + 256 * part, 4)
-
-    def header(self, code: Code, block: Value) -> tuple[Value, ...]:
-        """Load the scales."""
-        return tuple(code.load_half(code.at(block, 32 * part)) for part in range(self.sub_blocks))
+    stem = "iq4_nl"
 
     def spans(
         self, code: Code, header: tuple[Value, ...], block: Value, chunk: Value, index: Value

@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from rase_models.backends.cpu.emission.code import Code
 from rase_models.backends.cpu.emission.types import F32, LANES, Value, constant, vector
 from rase_models.backends.cpu.formats.packed_format import PackedFormat, RowBlock, Span
+from rase_models.backends.cpu.formats.scaled_format import ScaledFormat
 from rase_models.backends.cpu.instruction_set import Weights
 from rase_models.gguf.types import GgmlType
 
@@ -26,31 +27,14 @@ def scaled(code: Code, values: Value, factor: float) -> Value:
     return code.builder.fmul(values, constant(vector(F32, LANES), factor))
 
 
-class Q4_0(PackedFormat):  # noqa: N801
+class Q4_0(ScaledFormat):  # noqa: N801
     """Scales [sub-blocks][16] float16, then per sub-block 4 vectors of the file's bytes.
 
     Two sub-blocks make whole cache lines: 64 + 512 bytes, 4.5 bits a weight.
     """
 
     type = GgmlType.Q4_0
-    chunks = 1
-
-    def __init__(self, sub_blocks: int) -> None:
-        self.name = f"q4_0x{sub_blocks}"
-        self.sub_blocks = sub_blocks
-        self.columns = 32 * sub_blocks
-        self.header_nbytes = 32 * sub_blocks
-        self.chunk_nbytes = 256 * sub_blocks
-
-    def pack(self, block: RowBlock) -> None:
-        """Move scales and bytes."""
-        for part in range(self.sub_blocks):
-            block.copy(18 * part, 32 * part, 2)
-            block.copy_words(18 * part + 2, self.header_nbytes + 256 * part, 4)
-
-    def header(self, code: Code, block: Value) -> tuple[Value, ...]:
-        """Load the scales."""
-        return tuple(code.load_half(code.at(block, 32 * part)) for part in range(self.sub_blocks))
+    stem = "q4_0"
 
     def spans(
         self, code: Code, header: tuple[Value, ...], block: Value, chunk: Value, index: Value

@@ -6,6 +6,7 @@ from rase_models.backends.cpu.emission.code import Code
 from rase_models.backends.cpu.emission.types import I32, Value, constant
 from rase_models.backends.cpu.formats.packed_format import PackedFormat, RowBlock, Span
 from rase_models.backends.cpu.formats.q4 import nibble_vectors, scaled
+from rase_models.backends.cpu.formats.scaled_format import ScaledFormat
 from rase_models.backends.cpu.instruction_set import Weights
 from rase_models.gguf.types import GgmlType
 
@@ -35,33 +36,20 @@ def five_bit_vectors(code: Code, nibbles: Value, fifth_bits: Value, position: in
     ]
 
 
-class Q5_0(PackedFormat):  # noqa: N801
+class Q5_0(ScaledFormat):  # noqa: N801
     """Scales [sub-blocks][16] float16, then per sub-block 4 vectors of nibbles and one of fifth bits.
 
     Two sub-blocks make whole cache lines: 64 + 640 bytes, 5.5 bits a weight.
     """
 
     type = GgmlType.Q5_0
-    chunks = 1
+    stem = "q5_0"
+    values_nbytes = 320
 
-    def __init__(self, sub_blocks: int) -> None:
-        self.name = f"q5_0x{sub_blocks}"
-        self.sub_blocks = sub_blocks
-        self.columns = 32 * sub_blocks
-        self.header_nbytes = 32 * sub_blocks
-        self.chunk_nbytes = 320 * sub_blocks
-
-    def pack(self, block: RowBlock) -> None:
-        """Move scales and nibbles, and transpose the fifth bits."""
-        for part in range(self.sub_blocks):
-            source, target = 22 * part, self.header_nbytes + 320 * part
-            block.copy(source, 32 * part, 2)
-            block.copy_words(source + 6, target, 4)
-            block.write(target + 256, transpose_bits(block.code, block.read(source + 2, 4)))
-
-    def header(self, code: Code, block: Value) -> tuple[Value, ...]:
-        """Load the scales."""
-        return tuple(code.load_half(code.at(block, 32 * part)) for part in range(self.sub_blocks))
+    def pack_values(self, block: RowBlock, source: int, target: int) -> None:
+        """Move nibbles, and transpose the fifth bits."""
+        block.copy_words(source + 4, target, 4)
+        block.write(target + 256, transpose_bits(block.code, block.read(source, 4)))
 
     def spans(
         self, code: Code, header: tuple[Value, ...], block: Value, chunk: Value, index: Value

@@ -4,38 +4,26 @@ from collections.abc import Iterator
 
 from rase_models.backends.cpu.emission.code import Code
 from rase_models.backends.cpu.emission.types import I32, Value, every_byte
-from rase_models.backends.cpu.formats.packed_format import PackedFormat, RowBlock, Span
+from rase_models.backends.cpu.formats.packed_format import RowBlock, Span
+from rase_models.backends.cpu.formats.scaled_format import ScaledFormat
 from rase_models.gguf.types import GgmlType
 
 
-class Q8_0(PackedFormat):  # noqa: N801
+class Q8_0(ScaledFormat):  # noqa: N801
     """Scales [sub-blocks][16] float16, per sub-block 8 vectors of 4 columns, stored as the value plus 128.
 
     Two sub-blocks make whole cache lines: 64 + 1024 bytes, 8.5 bits a weight.
     """
 
     type = GgmlType.Q8_0
-    chunks = 1
+    stem = "q8_0"
+    values_nbytes = 512
 
-    def __init__(self, sub_blocks: int) -> None:
-        self.name = f"q8_0x{sub_blocks}"
-        self.sub_blocks = sub_blocks
-        self.columns = 32 * sub_blocks
-        self.header_nbytes = 32 * sub_blocks
-        self.chunk_nbytes = 512 * sub_blocks
-
-    def pack(self, block: RowBlock) -> None:
-        """Move scales and values; add 128 to each value by flipping its top bit."""
-        for part in range(self.sub_blocks):
-            block.copy(34 * part, 32 * part, 2)
-            for index in range(8):
-                word = block.read(34 * part + 2 + 4 * index, 4)
-                flipped = block.code.builder.xor(word, every_byte(I32, 128))
-                block.write(self.header_nbytes + 512 * part + 64 * index, flipped)
-
-    def header(self, code: Code, block: Value) -> tuple[Value, ...]:
-        """Load the scales."""
-        return tuple(code.load_half(code.at(block, 32 * part)) for part in range(self.sub_blocks))
+    def pack_values(self, block: RowBlock, source: int, target: int) -> None:
+        """Add 128 to each value by flipping its top bit."""
+        for index in range(8):
+            word = block.read(source + 4 * index, 4)
+            block.write(target + 64 * index, block.code.builder.xor(word, every_byte(I32, 128)))
 
     def spans(
         self, code: Code, header: tuple[Value, ...], block: Value, chunk: Value, index: Value
