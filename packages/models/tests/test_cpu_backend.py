@@ -33,20 +33,29 @@ print(*{"numba", "llvmlite"} & set(sys.modules))
 
 
 def digest(**environment: str) -> str:
-    """Return a hash of a model's logits, computed by another process."""
+    """Return hashes of a model's logits for each type of keys and values, computed by another process."""
     code = """
 import hashlib, sys
 from rase_models.loading import load_decoder
-decoder = load_decoder(sys.argv[1], threads=2)
-logits = decoder.logits(list(range(100)))
-print(hashlib.sha256(logits.tobytes() + decoder.decode(7).tobytes()).hexdigest())
+for kv_type in ("f16", "f32", "q8_0"):
+    decoder = load_decoder(sys.argv[1], threads=2, kv_type=kv_type)
+    logits = decoder.logits(list(range(100)))
+    print(hashlib.sha256(logits.tobytes() + decoder.decode(7).tobytes()).hexdigest())
+    decoder.close()
 """
     command = [sys.executable, "-c", code, str(MODEL)]
     environment = {**os.environ, **environment}
-    return subprocess.run(command, capture_output=True, text=True, check=True, env=environment).stdout.strip()
+    return subprocess.run(command, capture_output=True, text=True, check=True, env=environment).stdout
 
 
 @pytest.mark.skipif(target_architecture() is not Architecture.X86, reason="names x86 processors")
 def test_a_processor_with_narrower_vectors_computes_the_same_bits() -> None:
     narrow = digest(NUMBA_CPU_NAME="haswell", NUMBA_CPU_FEATURES="+avx2,+fma,+f16c")
+    assert len(narrow.split()) == 3
     assert narrow == digest()
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(target_architecture() is not Architecture.X86, reason="names an x86 processor")
+def test_a_processor_without_any_of_it_computes_the_same_bits() -> None:
+    assert digest(NUMBA_CPU_NAME="x86-64", NUMBA_CPU_FEATURES="") == digest()

@@ -41,7 +41,6 @@ class InstructionSet:
         wide_registers: the registers hold 32 columns of 16 rows of weights and a dozen accumulators.
         has_fma: float32 multiply-add with one rounding is an instruction.
         has_half: float16 conversions are instructions.
-        verified: results were compared on this instruction set with the others, on real or emulated hardware.
     """
 
     name: str
@@ -53,7 +52,6 @@ class InstructionSet:
     wide_registers: bool = False
     has_fma: bool = True
     has_half: bool = True
-    verified: bool = True
 
 
 _AVX2 = frozenset({"avx2", "fma", "f16c"})
@@ -87,7 +85,6 @@ INSTRUCTION_SETS: Mapping[str, InstructionSet] = {
             "sdot",
             "tbl",
             Weights.SIGNED,
-            verified=False,
         ),
         InstructionSet(
             "portable",
