@@ -170,7 +170,7 @@ def test_a_failed_load_keeps_nothing(tmp_path: Path, engine: Engine, gate: LoadG
         with pytest.raises(IntegrityMismatch):
             engine.load("damaged")
         wait_for(lambda: not load_threads())
-        assert not [file for file in gc.get_objects() if isinstance(file, GgufFile) and file.path == weights]
+        assert not [file for file in gc.get_objects() if type(file) is GgufFile and file.path == weights]
     finally:
         gc.enable()
 

@@ -34,6 +34,7 @@
     ├── MemoryTaken
     ├── ConstraintFailure           an answer under way
     └── BackendFailure
+        ├── DeviceOutOfMemory
         └── InvalidLogits
 
 The message says what happened and with which file, key or value; `advice` says what to do about it.
