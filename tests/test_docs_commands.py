@@ -54,6 +54,11 @@ def test_a_command_that_is_shown_is_understood(
     check(program, shlex.split(line, comments=True))
 
 
+def test_the_reference_of_the_commands_has_them_all() -> None:
+    text = (ROOT / "packages" / "cli" / "README.md").read_text(encoding="utf-8")
+    assert {name for name in program.commands if f"`rase {name}" not in text} == set()
+
+
 @pytest.mark.parametrize("code", shown(PYTHON.findall))
 def test_a_program_that_is_shown_is_python_and_imports_what_there_is(code: str) -> None:
     tree = ast.parse(code)

@@ -9,7 +9,8 @@ import subprocess
 import sys
 import urllib.error
 import urllib.request
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
+from email.message import Message
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -49,7 +50,7 @@ def serving(home: dict[str, str], *options: str) -> Iterator[tuple[str, list[str
     assert not any("Traceback" in line for line in lines)
 
 
-def get(url: str, **headers: str) -> tuple[int, Any, Mapping[str, str]]:
+def get(url: str, **headers: str) -> tuple[int, Any, Message[str, str]]:
     """Ask; give the status, the answer and its headers."""
     asked = urllib.request.Request(
         url, headers={name.replace("_", "-"): value for name, value in headers.items()}
