@@ -133,13 +133,19 @@ def test_escapes_are_those_of_python(token: str, data: bytes) -> None:
 def _double_array(table: Mapping[bytes, bytes]) -> bytes:
     """Return a table in SentencePiece's form, its nodes placed wherever they first fit."""
     units, texts = {0: 0}, b""
+    bases: set[int] = set()  # no two nodes may have their children in one place
 
     def place(node: int, keys: Mapping[bytes, bytes]) -> None:
         nonlocal texts
         if not keys:
             return
         labels = sorted({key[0] if key else 0 for key in keys})
-        offset = next(o for o in range(1, 1 << 20) if all(node ^ o ^ c not in units for c in labels))
+        offset = next(
+            o
+            for o in range(1, 1 << 20)
+            if node ^ o not in bases and all(node ^ o ^ c not in units for c in labels)
+        )
+        bases.add(node ^ offset)
         units[node] |= offset << 10 | (1 << 8 if b"" in keys else 0)
         for label in labels:
             units[node ^ offset ^ label] = label

@@ -17,8 +17,7 @@ from rase_models.tokenizers.vocabulary import Vocabulary
 
 SPACE = "▁"
 _NO_TEXT = (TokenKind.CONTROL, TokenKind.UNKNOWN, TokenKind.BYTE)
-_SHORT = 32  # a word of more characters is cut further
-_LONG = 64  # words of more characters are not worth keeping
+_LONG = 64  # a word of more characters is cut further, and not kept where it cannot be
 _MOST_COST = 1e300
 _NEVER = math.inf
 _HASH_BITS = 22
@@ -46,7 +45,7 @@ class SentencePieceBpe:
         spaced = (self._prefix if starts else "") + text.replace(" ", SPACE)
         ids: list[int] = []
         for word in self._boundary.split(spaced):
-            for part in (word,) if len(word) <= _SHORT else self._pairs.cut(word):
+            for part in (word,) if len(word) <= _LONG else self._pairs.cut(word):
                 ids += self._kept(part) if len(part) <= _LONG else self._encode_word(part)
         return ids
 
