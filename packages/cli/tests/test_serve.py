@@ -50,7 +50,7 @@ def serving(home: dict[str, str], *options: str) -> Iterator[tuple[str, list[str
     assert not any("Traceback" in line for line in lines)
 
 
-def get(url: str, **headers: str) -> tuple[int, Any, Message[str, str]]:
+def get(url: str, **headers: str) -> tuple[int, Any, "Message[str, str]"]:
     """Ask; give the status, the answer and its headers."""
     asked = urllib.request.Request(
         url, headers={name.replace("_", "-"): value for name, value in headers.items()}
