@@ -157,5 +157,7 @@ def open_engine(
             progress=progress,
             **options,
         )
-        with engine:
+        try:
             yield engine
+        finally:
+            engine.close(grace=0)  # a load that goes on would keep the process
