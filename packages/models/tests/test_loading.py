@@ -92,8 +92,13 @@ def test_a_backend_whose_library_is_broken_says_so(
     assert "pip install 'rase-models[fancy]'" in str(caught.value.advice)
 
 
-def test_every_backend_bears_the_name_that_it_is_found_by() -> None:
-    assert [load_backend(name).name for name in BACKENDS] == list(BACKENDS)
+@pytest.mark.parametrize("name", BACKENDS)
+def test_a_backend_bears_the_name_that_it_is_found_by(name: str) -> None:
+    try:
+        backend = load_backend(name)
+    except BackendUnavailable as error:
+        pytest.skip(error.reason)
+    assert backend.name == name
 
 
 def test_files_that_cannot_be_loaded_are_named(tmp_path: Path) -> None:
