@@ -78,6 +78,7 @@ def smol_written(rase: Run, smollm2_path: Path) -> str:
     [
         (("--kwargs", "[1]", "Hi"), "expected a JSON object"),
         (("--kwargs", "{", "Hi"), "--kwargs: not JSON"),
+        (("--kwargs", '{"messages": []}', "Hi"), "'messages' is not a variable"),
         (("--messages", "nowhere.json"), "nowhere.json"),
         ((), "standard input is empty"),
         (("Hi", "--continue"), "only an assistant's message"),

@@ -12,6 +12,8 @@ from rase_cli.prompts import read_prompt
 if TYPE_CHECKING:
     from rase_models.chat.tool_calls.tool import Tool
 
+_NO_VARIABLES = frozenset(("messages", "tools", "add_generation_prompt", "continue_final_message"))
+
 Messages = Sequence[Mapping[str, object]]
 
 
@@ -55,6 +57,8 @@ def read_variables(text: str | None) -> Mapping[str, object]:
     given = _parsed(text, "--kwargs")
     if not isinstance(given, dict):
         raise click.UsageError(f"--kwargs: expected a JSON object, found {text[:80]}")
+    for name in sorted(_NO_VARIABLES & given.keys()):
+        raise click.UsageError(f"--kwargs: {name!r} is not a variable of templates alone")
     return given
 
 
