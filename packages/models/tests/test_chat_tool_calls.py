@@ -11,7 +11,7 @@ from rase_core.errors import InvalidParameter, TemplateError
 from rase_models.chat import ChatTemplate
 from rase_models.chat.dialect import chat_dialect
 from rase_models.chat.options import ChatOptions
-from rase_models.chat.parts import Content, Part, Reasoning, ToolCall, merged
+from rase_models.chat.parts import ArgumentPiece, Content, Part, Reasoning, ToolCall, merged
 from rase_models.chat.tool_calls import Tool, call_format
 from rase_models.chat.tool_calls.table import FORMATS
 
@@ -115,6 +115,11 @@ def read(name: str, pieces: Iterable[str], options: ChatOptions = OPTIONS) -> li
     return merged(parts + reader.finish())
 
 
+def read_whole(name: str, text: str) -> list[Part]:
+    reply = chat_dialect(template_of(name)).reading("", OPTIONS).read(text)
+    return [*([Content(reply.content)] if reply.content else []), *reply.tool_calls]
+
+
 def calls_of(parts: Iterable[Part]) -> list[tuple[str, object]]:
     return [(part.name, json.loads(part.arguments)) for part in parts if isinstance(part, ToolCall)]
 
@@ -192,7 +197,8 @@ def test_an_answer_without_calls_is_what_it_was(name: str, text: str) -> None:
 def test_a_broken_call_never_fails_and_its_arguments_are_json(name: str, at: int, junk: str) -> None:
     text = CALLS[name]
     for broken in (text[:at], text[:at] + junk + text[at:]):
-        assert all(isinstance(arguments, dict) for _, arguments in calls_of(read(name, [broken])))
+        read(name, broken)
+        assert all(isinstance(arguments, dict) for _, arguments in calls_of(read_whole(name, broken)))
 
 
 def test_a_broken_call_is_content() -> None:
@@ -204,9 +210,9 @@ def test_a_broken_call_is_content() -> None:
 @pytest.mark.parametrize("value", ["NaN", "-Infinity", "1e999", '"\\ud800"'])
 def test_values_that_json_does_not_have_make_no_call(value: str) -> None:
     hermes = CALLS["hermes"].replace("2}", f"{value}}}")
-    assert read("hermes", [hermes]) == [Content(hermes)]
+    assert read_whole("hermes", hermes) == [Content(hermes)]
     for name in ("llama", "llama-pythonic", "mistral", "qwen-coder", "harmony"):
-        parts = read(name, [CALLS[name].replace("2}", f"{value}}}").replace("2)", f"{value})")])
+        parts = read_whole(name, CALLS[name].replace("2}", f"{value}}}").replace("2)", f"{value})"))
         assert all("NaN" not in p.arguments for p in parts if isinstance(p, ToolCall))
 
 
@@ -219,6 +225,42 @@ def test_without_tools_nothing_is_a_call() -> None:
     for options in (ChatOptions(), ChatOptions(tools=(WEATHER,), tool_choice="none")):
         parts = read("hermes", [CALLS["hermes"]], options)
         assert parts == [Content(CALLS["hermes"])]
+
+
+WHOLE = ("llama-pythonic", "lfm2", "gemma", "function-gemma")
+
+
+@pytest.mark.parametrize("name", [name for name in CALLS if name not in WHOLE])
+def test_a_call_comes_while_it_is_written(name: str) -> None:
+    reader = chat_dialect(template_of(name)).reading("", OPTIONS).reader()
+    parts = [part for piece in CALLS[name] for part in reader.push(piece)] + reader.finish()
+    first, *pieces = [part for part in parts if not isinstance(part, Content)]
+    assert isinstance(first, ToolCall) and (first.name, first.arguments) == ("get_weather", "")
+    assert len(pieces) > 3 and all(isinstance(piece, ArgumentPiece) for piece in pieces)
+    assert calls_of(merged(parts)) == [("get_weather", {"city": "Oslo", "days": 2})]
+
+
+TEXTS = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="<>"), min_size=1, max_size=30)
+
+
+@pytest.mark.parametrize("name", ["hermes", "llama", "mistral", "harmony", "qwen-coder", "glm", "minimax"])
+@given(city=TEXTS, days=st.integers(), cuts=st.lists(st.integers(1, 300), max_size=10))
+def test_what_comes_of_a_call_is_what_it_says_as_a_whole(
+    name: str, city: str, days: int, cuts: list[int]
+) -> None:
+    is_json = '"Oslo"' in CALLS[name]
+    said = json.dumps(city, ensure_ascii=False) if is_json else city
+    text = CALLS[name].replace("2", str(days), 1).replace('"Oslo"' if is_json else "Oslo", said)
+    places = sorted({0, len(text), *(cut for cut in cuts if cut < len(text))})
+    streamed = calls_of(read(name, [text[a:b] for a, b in pairwise(places)]))
+    assert streamed == calls_of(read_whole(name, text))
+
+
+def test_a_call_that_is_cut_off_comes_as_far_as_it_goes() -> None:
+    (call,) = read("hermes", [CALLS["hermes"][:65]])
+    assert isinstance(call, ToolCall)
+    assert call.arguments and '{"city": "Oslo", "days": 2}'.startswith(call.arguments)
+    assert read_whole("hermes", CALLS["hermes"][:65]) == [Content(CALLS["hermes"][:65])]
 
 
 def test_two_calls_have_numbers_and_ids_of_their_own() -> None:

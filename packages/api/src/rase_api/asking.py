@@ -11,7 +11,7 @@ from rase_core.scheduler import Ended, OnEvent, Piece
 from rase_core.scheduler import Event as AnswerEvent
 from rase_core.scheduler import Failed as AnswerFailed
 from rase_core.tracebacks import caught, without_locals
-from rase_models.chat.parts import Content, Part, Reasoning, ToolCall
+from rase_models.chat.parts import ArgumentPiece, Content, Part, Reasoning, ToolCall
 from rase_models.chat.reply import Reading, Reply
 
 from rase_api.serving import Submitted
@@ -80,10 +80,19 @@ class Thought:
 
 @dataclass(frozen=True, slots=True)
 class Called:
-    """A call of a tool in a choice."""
+    """A call of a tool in a choice, with what is known of its arguments."""
 
     index: int
     call: ToolCall
+    told: Told = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Argued:
+    """More of the arguments of the call of a choice that came last."""
+
+    index: int
+    piece: ArgumentPiece
     told: Told = ()
 
 
@@ -105,7 +114,7 @@ class Failed:
     error: BaseException
 
 
-Step = Asked | AllAsked | Started | Text | Thought | Called | Finished | Failed
+Step = Asked | AllAsked | Started | Text | Thought | Called | Argued | Finished | Failed
 
 
 class Asking:
@@ -248,3 +257,5 @@ class _Steps:
                     yield Thought(index, text, told)
                 case ToolCall():
                     yield Called(index, part, told)
+                case ArgumentPiece():
+                    yield Argued(index, part, told)

@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
-from rase_api.asking import Called, Failed, Finished, Started, Text, Thought
+from rase_api.asking import Argued, Called, Failed, Finished, Started, Text, Thought
 from rase_api.faults import report
 from rase_api.replies.writer import Writer
 from rase_api.work import Event, Quiet, Work
@@ -24,6 +24,8 @@ def written(writer: Writer, event: Event) -> Iterable[bytes]:
             return writer.thought(index, text, told)
         case Called(index, call, told):
             return writer.called(index, call, told)
+        case Argued(index, piece, told):
+            return writer.argued(index, piece, told)
         case Finished(index, generation, told=told):
             return writer.finished(index, generation, told)
         case Failed(error):

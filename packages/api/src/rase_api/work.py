@@ -12,6 +12,7 @@ from starlette.requests import Request
 
 from rase_api.asking import (
     AllAsked,
+    Argued,
     Ask,
     Asked,
     Asking,
@@ -31,7 +32,7 @@ class Quiet:
     """Nothing has happened for a while."""
 
 
-Event = Started | Text | Thought | Called | Finished | Failed | Quiet
+Event = Started | Text | Thought | Called | Argued | Finished | Failed | Quiet
 
 
 class Work:
@@ -93,7 +94,7 @@ class Work:
         if self._timer is not None:
             self._timer.cancel()
 
-    async def _event(self) -> Started | Text | Thought | Called | Finished | Failed | None:
+    async def _event(self) -> Started | Text | Thought | Called | Argued | Finished | Failed | None:
         while self._open or not self._is_all_asked:
             step = await self._steps.get()
             if self._asking.is_stopped:
@@ -106,7 +107,7 @@ class Work:
                 case Finished():
                     self._open -= 1
                     return step
-                case Started() | Text() | Thought() | Called() | Failed():
+                case Started() | Text() | Thought() | Called() | Argued() | Failed():
                     return step
         return None
 
@@ -120,7 +121,7 @@ class Work:
 
     def _note(self, event: Event | None) -> None:
         match event:
-            case Text(index) | Thought(index) | Called(index):
+            case Text(index) | Thought(index) | Called(index) | Argued(index):
                 self._record.see_text(index)
             case Finished(_, generation, is_first=is_first):
                 self._record.count(generation, with_prompt=is_first)

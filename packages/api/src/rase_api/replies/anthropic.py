@@ -5,7 +5,7 @@ import uuid
 from collections.abc import Iterator, Mapping, Sequence
 
 from rase_core.generation import Generation, StopReason
-from rase_models.chat.parts import ToolCall
+from rase_models.chat.parts import ArgumentPiece, ToolCall
 from rase_models.chat.reply import Reply
 
 from rase_api.dialects import ANTHROPIC, Json
@@ -59,8 +59,13 @@ class AnthropicWriter:
     def called(self, index: int, call: ToolCall, told: Told = ()) -> Iterator[bytes]:
         """Write a call of a tool, which is a block of its own."""
         self._has_calls = True
-        yield from self._within(call.id, {**_called(call), "input": {}})
-        yield self._delta({"type": "input_json_delta", "partial_json": call.arguments})
+        yield from self._within(call.id, _begun(call))
+        if call.arguments:
+            yield from self.argued(index, ArgumentPiece(call.index, call.arguments))
+
+    def argued(self, index: int, piece: ArgumentPiece, told: Told = ()) -> Iterator[bytes]:
+        """Write more of the arguments of the call whose block is open."""
+        yield self._delta({"type": "input_json_delta", "partial_json": piece.text})
 
     def finished(self, index: int, generation: Generation, told: Told = ()) -> Iterator[bytes]:
         """Write why and at what cost the message has ended."""
@@ -128,7 +133,11 @@ def _blocks(reply: Reply) -> list[Json]:
 
 
 def _called(call: ToolCall) -> Json:
-    return {"type": "tool_use", "id": call.id, "name": call.name, "input": json.loads(call.arguments)}
+    return _begun(call) | {"input": json.loads(call.arguments)}
+
+
+def _begun(call: ToolCall) -> Json:
+    return {"type": "tool_use", "id": call.id, "name": call.name, "input": {}}
 
 
 def usage(generation: Generation) -> Json:

@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 from time import perf_counter
 
 from rase_core.generation import Generation, StopReason
-from rase_models.chat.parts import ToolCall
+from rase_models.chat.parts import ArgumentPiece, Part, ToolCall
 from rase_models.chat.reply import Reply
 
 from rase_api.dialects import OLLAMA, Json
@@ -62,6 +62,8 @@ class OllamaWriter:
     def __init__(self, body: OllamaRequest, content: Content) -> None:
         self._body, self._content = body, content
         self._started = perf_counter()
+        self._call: list[Part] = []
+        self._told: Told = ()
 
     def whole(self, generations: Sequence[Generation], replies: Sequence[Reply]) -> Json:
         """Write the whole answer."""
@@ -78,6 +80,7 @@ class OllamaWriter:
 
     def text(self, index: int, text: str, told: Told = ()) -> Iterator[bytes]:
         """Write a piece of text."""
+        yield from self._whole_call()
         yield line(self._object(Reply(text), told) | {"done": False})
 
     def thought(self, index: int, text: str, told: Told = ()) -> Iterator[bytes]:
@@ -85,11 +88,19 @@ class OllamaWriter:
         yield line(self._object(Reply("", text), told) | {"done": False})
 
     def called(self, index: int, call: ToolCall, told: Told = ()) -> Iterator[bytes]:
-        """Write a call of a tool."""
-        yield line(self._object(Reply("", tool_calls=(call,)), told) | {"done": False})
+        """Write nothing until the call is whole: clients want its arguments as an object."""
+        yield from self._whole_call()
+        self._call, self._told = [call], told
+
+    def argued(self, index: int, piece: ArgumentPiece, told: Told = ()) -> Iterator[bytes]:
+        """Write nothing yet."""
+        self._call.append(piece)
+        self._told += told
+        yield from ()
 
     def finished(self, index: int, generation: Generation, told: Told = ()) -> Iterator[bytes]:
-        """Write why and at what cost the answer has ended."""
+        """Write why and at what cost the answer has ended; a call that was cut off is left out."""
+        yield from self._whole_call()
         yield line(self._object(Reply(""), told) | self._end_of(generation))
 
     def end(self) -> Iterator[bytes]:
@@ -99,6 +110,12 @@ class OllamaWriter:
     def failed(self, error: BaseException) -> Iterator[bytes]:
         """Write an error as the last line."""
         yield line(OLLAMA.envelope(error, self._body.names))
+
+    def _whole_call(self) -> Iterator[bytes]:
+        reply, told = Reply.of(self._call), self._told
+        self._call, self._told = [], ()
+        if reply.tool_calls and _is_json(reply.tool_calls[0].arguments):
+            yield line(self._object(reply, told) | {"done": False})
 
     def _object(self, reply: Reply, told: Told = ()) -> Json:
         logprobs = {"logprobs": chat_logprobs(told)} if told else {}
@@ -118,6 +135,14 @@ class OllamaWriter:
             "eval_count": len(generation.tokens),
             "eval_duration": _nanoseconds(generation.decode_seconds),
         }
+
+
+def _is_json(text: str) -> bool:
+    try:
+        json.loads(text)
+    except ValueError:
+        return False
+    return True
 
 
 def _nanoseconds(seconds: float) -> int:

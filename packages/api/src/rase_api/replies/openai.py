@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Protocol
 
 from rase_core.generation import Generation, StopReason
-from rase_models.chat.parts import ToolCall
+from rase_models.chat.parts import ArgumentPiece, ToolCall
 from rase_models.chat.reply import Reply
 
 from rase_api.dialects import OPENAI, Json
@@ -52,8 +52,11 @@ class Shape(Protocol):
     def thought(self, index: int, text: str) -> Json:
         """Write a piece of thought."""
 
-    def called(self, index: int, call: ToolCall) -> Iterator[Json]:
-        """Write the pieces of a call."""
+    def called(self, index: int, call: ToolCall) -> Json:
+        """Write that a call begins."""
+
+    def argued(self, index: int, piece: ArgumentPiece) -> Json:
+        """Write more of the arguments of a call."""
 
     def closing(self, index: int, generation: Generation, *, has_calls: bool = False) -> Json:
         """Write the piece after the last text."""
@@ -91,12 +94,15 @@ class ChatShape:
         """Write a piece of thought."""
         return _choice(index, {"delta": _thought(text)})
 
-    def called(self, index: int, call: ToolCall) -> Iterator[Json]:
-        """Write a call: its name, and its arguments."""
+    def called(self, index: int, call: ToolCall) -> Json:
+        """Write the name of a call, before its arguments."""
         begun = {"index": call.index, **_called(replace(call, arguments=""))}
-        yield _choice(index, {"delta": {"tool_calls": [begun]}})
-        piece = {"index": call.index, "function": {"arguments": call.arguments}}
-        yield _choice(index, {"delta": {"tool_calls": [piece]}})
+        return _choice(index, {"delta": {"tool_calls": [begun]}})
+
+    def argued(self, index: int, piece: ArgumentPiece) -> Json:
+        """Write more of the arguments of a call."""
+        more = {"index": piece.index, "function": {"arguments": piece.text}}
+        return _choice(index, {"delta": {"tool_calls": [more]}})
 
     def closing(self, index: int, generation: Generation, *, has_calls: bool = False) -> Json:
         """Write the piece after the last text."""
@@ -129,9 +135,13 @@ class CompletionShape:
         """Write it as text: completions are not read."""
         return self.delta(index, text)
 
-    def called(self, index: int, call: ToolCall) -> Iterator[Json]:
-        """Write nothing: completions are not read."""
-        yield from ()
+    def called(self, index: int, call: ToolCall) -> Json:
+        """Write no text: completions are not read."""
+        return self.delta(index, "")
+
+    def argued(self, index: int, piece: ArgumentPiece) -> Json:
+        """Write no text: completions are not read."""
+        return self.delta(index, "")
 
     def closing(self, index: int, generation: Generation, *, has_calls: bool = False) -> Json:
         """Write the piece after the last text."""
@@ -195,8 +205,13 @@ class OpenAIWriter:
         """Write a call of a tool."""
         yield from self._opening(index)
         self._calling.add(index)
-        for number, piece in enumerate(self._shape.called(index, call)):
-            yield self._chunk(piece, () if number else told)
+        yield self._chunk(self._shape.called(index, call), told)
+        if call.arguments:
+            yield from self.argued(index, ArgumentPiece(call.index, call.arguments))
+
+    def argued(self, index: int, piece: ArgumentPiece, told: Told = ()) -> Iterator[bytes]:
+        """Write more of the arguments of a call."""
+        yield self._chunk(self._shape.argued(index, piece), told)
 
     def finished(self, index: int, generation: Generation, told: Told = ()) -> Iterator[bytes]:
         """Write why a choice has ended."""

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import count
 
 from rase_core.generation import Generation, StopReason
-from rase_models.chat.parts import ToolCall
+from rase_models.chat.parts import ArgumentPiece, ToolCall
 from rase_models.chat.reply import Reply
 
 from rase_api.dialects import Json
@@ -66,7 +66,12 @@ class ResponsesWriter:
     def called(self, index: int, call: ToolCall, told: Told = ()) -> Iterator[bytes]:
         """Write a call of a tool, which is an item of its own."""
         yield from self._opening(OpenCall(call))
-        yield from self._piece(call.arguments)
+        if call.arguments:
+            yield from self._piece(call.arguments)
+
+    def argued(self, index: int, piece: ArgumentPiece, told: Told = ()) -> Iterator[bytes]:
+        """Write more of the arguments of the call that is open."""
+        yield from self._piece(piece.text)
 
     def finished(self, index: int, generation: Generation, told: Told = ()) -> Iterator[bytes]:
         """Write the last item as it has become."""

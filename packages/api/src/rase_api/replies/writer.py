@@ -6,7 +6,7 @@ from typing import Protocol
 
 from rase_core.generation import Generation
 from rase_core.logprobs import TokenLogprobs
-from rase_models.chat.parts import ToolCall
+from rase_models.chat.parts import ArgumentPiece, ToolCall
 from rase_models.chat.reply import Reply
 
 from rase_api.dialects import Json
@@ -41,7 +41,10 @@ class Writer(Protocol):
         """Write a piece of thought."""
 
     def called(self, index: int, call: ToolCall, told: Told = ()) -> Iterable[bytes]:
-        """Write a call of a tool."""
+        """Write a call of a tool, with what is known of its arguments."""
+
+    def argued(self, index: int, piece: ArgumentPiece, told: Told = ()) -> Iterable[bytes]:
+        """Write more of the arguments of the last call."""
 
     def finished(self, index: int, generation: Generation, told: Told = ()) -> Iterable[bytes]:
         """Write that a choice has ended."""
@@ -61,6 +64,10 @@ class TextOnly:
         return ()
 
     def called(self, index: int, call: ToolCall, told: Told = ()) -> Iterable[bytes]:
+        """Write nothing."""
+        return ()
+
+    def argued(self, index: int, piece: ArgumentPiece, told: Told = ()) -> Iterable[bytes]:
         """Write nothing."""
         return ()
 

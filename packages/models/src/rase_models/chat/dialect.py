@@ -61,13 +61,21 @@ class ChatDialect:
         form = self.format_of(options)
         if self.calls is HARMONY:
             _, _, message = prompt.rpartition("<|start|>")
-            return Reading(lambda answer: HarmonyReader(_new_id, is_said="<|message|>" in message))
+            return Reading(
+                lambda answer: HarmonyReader(
+                    _new_id, is_said="<|message|>" in message, is_stream=answer is None
+                )
+            )
         is_thinking = self.is_thinking(prompt, continued)
 
-        def reader(answer: str) -> PartReader:
-            is_open = is_thinking or begins_untold(self.tags, answer)
+        def reader(answer: str | None) -> PartReader:
+            is_open = is_thinking or begins_untold(self.tags, answer or "")
             thoughts = ReasoningReader(self.tags, is_open=is_open)
-            return thoughts if form is None else _Reader(thoughts, _call_reader(form, options))
+            return (
+                thoughts
+                if form is None
+                else _Reader(thoughts, _call_reader(form, options, is_stream=answer is None))
+            )
 
         return Reading(reader)
 
@@ -97,10 +105,11 @@ def chat_dialect(template: str) -> ChatDialect:
     return ChatDialect(think_tags(template), call_format(template))
 
 
-def _call_reader(form: CallFormat, options: ChatOptions) -> PartReader:
+def _call_reader(form: CallFormat, options: ChatOptions, *, is_stream: bool) -> PartReader:
     tools = {tool.name: tool for tool in options.active_tools}
     new_id = (lambda: uuid.uuid4().hex[: form.id_length]) if form.id_length else _new_id
-    return CallReader(form, tools, new_id) if form.begin else WholeCallReader(form, tools, new_id)
+    kind = CallReader if form.begin else WholeCallReader
+    return kind(form, tools, new_id, is_stream=is_stream)
 
 
 def _new_id() -> str:

@@ -21,7 +21,10 @@ class Reasoning:
 
 @dataclass(frozen=True, slots=True)
 class ToolCall:
-    """A call of a tool; `arguments` is a JSON object as text. Calls are numbered from 0."""
+    """A call of a tool, numbered from 0; `arguments` is a JSON object as text.
+
+    In a stream a call comes with its name, as much of the arguments as is there, and `ArgumentPiece`s.
+    """
 
     index: int
     id: str
@@ -29,7 +32,15 @@ class ToolCall:
     arguments: str
 
 
-Part = Content | Reasoning | ToolCall
+@dataclass(frozen=True, slots=True)
+class ArgumentPiece:
+    """More of the arguments of the call of a number, which has begun."""
+
+    index: int
+    text: str
+
+
+Part = Content | Reasoning | ToolCall | ArgumentPiece
 
 
 class PartReader(Protocol):
@@ -51,6 +62,8 @@ def merged(parts: Iterable[Part]) -> list[Part]:
                 whole[-1] = Content(before + text)
             case (Reasoning(before), Reasoning(text)):
                 whole[-1] = Reasoning(before + text)
+            case (ToolCall(index, identity, name, before), ArgumentPiece(at, text)) if at == index:
+                whole[-1] = ToolCall(index, identity, name, before + text)
             case _:
                 whole.append(part)
     return whole

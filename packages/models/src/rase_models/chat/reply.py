@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Self
 
-from rase_models.chat.parts import Content, Part, PartReader, Reasoning, ToolCall
+from rase_models.chat.parts import Content, Part, PartReader, Reasoning, ToolCall, merged
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,7 +18,7 @@ class Reply:
     @classmethod
     def of(cls, parts: Iterable[Part]) -> Self:
         """Join parts."""
-        parts = tuple(parts)
+        parts = merged(parts)
         return cls(
             "".join(part.text for part in parts if isinstance(part, Content)),
             "".join(part.text for part in parts if isinstance(part, Reasoning)),
@@ -27,19 +27,23 @@ class Reply:
 
 
 class Reading:
-    """Reads the answers to one prompt; `make` makes the reader of an answer, as much as is known of it."""
+    """Reads the answers to one prompt; `make` makes the reader of a whole answer, or of one to come."""
 
-    def __init__(self, make: Callable[[str], PartReader]) -> None:
+    def __init__(self, make: Callable[[str | None], PartReader]) -> None:
         self._make = make
 
     def reader(self) -> PartReader:
-        """Return the reader of an answer that is yet to come."""
-        return self._make("")
+        """Return the reader of an answer that is yet to come.
+
+        It tells of a call before the call is whole, so that one cut off comes as far as it goes.
+        """
+        return self._make(None)
 
     def read(self, answer: str) -> Reply:
         """Return a whole answer's parts.
 
-        Thought without an opening tag is recognised, which a reader of pieces cannot do.
+        Thought without an opening tag is recognised, and a call that is cut off is content, which a reader of
+        pieces cannot do.
         """
         reader = self._make(answer)
         return Reply.of([*reader.push(answer), *reader.finish()])

@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from rase_models.chat.tool_calls.grammar import Symbol
+from rase_models.chat.tool_calls.growth import Growth
 from rase_models.chat.tool_calls.tool import Tool, Tools
 
 
@@ -33,6 +34,7 @@ class CallFormat:
         is_list: whether all calls stand between one `begin` and `end`, as a list in brackets.
         starts: without `begin`, what an answer of calls starts with.
         inner: further markers within a call.
+        growth: how calls begin that can be told while they are written; without it they come whole.
         id_length: of the ids that the family's templates take; 0 for any.
     """
 
@@ -46,6 +48,7 @@ class CallFormat:
     is_list: bool = False
     starts: tuple[str, ...] = ()
     inner: tuple[str, ...] = ()
+    growth: Growth | None = None
     id_length: int = 0
 
     @property

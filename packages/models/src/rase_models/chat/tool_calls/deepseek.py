@@ -5,6 +5,7 @@ from collections.abc import Sequence
 
 from rase_models.chat.tool_calls.call_format import Call, CallFormat
 from rase_models.chat.tool_calls.grammar import Json, Symbol, Text
+from rase_models.chat.tool_calls.growth import json_growth
 from rase_models.chat.tool_calls.json_calls import json_object
 from rase_models.chat.tool_calls.tool import Tool, Tools
 
@@ -39,6 +40,7 @@ DEEPSEEK = CallFormat(
     opening=_CALLS,
     closing=_CALLS_END,
     inner=(_SEPARATOR,),
+    growth=json_growth(rf"[^<]*{_SEPARATOR}\s*([^\s`]+)\s*```(?:json)?"),
 )
 
 DEEPSEEK_31 = CallFormat(
@@ -50,4 +52,5 @@ DEEPSEEK_31 = CallFormat(
     opening=_CALLS,
     closing=_CALLS_END,
     inner=(_SEPARATOR,),
+    growth=json_growth(rf"\s*([^\s<]+)\s*{_SEPARATOR}"),
 )

@@ -4,9 +4,10 @@ import re
 from collections.abc import Callable, Sequence
 
 from rase_models.chat.held_text import HeldText
-from rase_models.chat.parts import Content, Part, Reasoning, ToolCall
+from rase_models.chat.parts import Content, Part, Reasoning
 from rase_models.chat.tool_calls.call_format import Call, CallFormat, MalformedCall
 from rase_models.chat.tool_calls.grammar import Json, Lark, Symbol, Text, Until
+from rase_models.chat.tool_calls.growth import GrowingCalls, Growth, JsonArguments
 from rase_models.chat.tool_calls.json_calls import dumped, json_object
 from rase_models.chat.tool_calls.tool import Tool, Tools
 
@@ -32,14 +33,21 @@ def _write(tool: Tool) -> Sequence[Symbol]:
 HARMONY = CallFormat(name="harmony", begin="", end="", parse=_parse, write=_write, inner=_MARKERS)
 
 
-class HarmonyReader:
-    """Reads answers of gpt-oss; a `PartReader`. `is_said` tells that the prompt ends within a message."""
+_GROWTH = Growth(re.compile(r"(?!)"), JsonArguments)  # whose calls begin by their headers
 
-    def __init__(self, new_id: Callable[[], str], *, is_said: bool) -> None:
-        self._held, self._new_id = HeldText(), new_id
+
+class HarmonyReader:
+    """Reads answers of gpt-oss; a `PartReader`. `is_said` tells that the prompt ends within a message.
+
+    In a stream a call comes as it grows.
+    """
+
+    def __init__(self, new_id: Callable[[], str], *, is_said: bool, is_stream: bool = False) -> None:
+        self._held, self._is_stream = HeldText(), is_stream
+        self._growing = GrowingCalls(_GROWTH, {}, new_id)
         self._header: str | None = None if is_said else ""
         self._make: Callable[[str], Part] | None = Content
-        self._recipient, self._body, self._calls = "", "", 0
+        self._recipient, self._body, self._begun = "", "", 0
 
     def push(self, text: str) -> list[Part]:
         """Return the parts that became certain."""
@@ -65,7 +73,17 @@ class HarmonyReader:
         if self._make is not None:
             return [self._make(text)] if text else []
         self._body += text
-        return []
+        return self._grown(text)
+
+    def _grown(self, text: str) -> list[Part]:
+        """Return what is new of a call."""
+        if not self._is_stream or not self._body.strip():
+            return []
+        if self._growing.begun > self._begun:
+            return self._growing.push(text)
+        if not self._body.lstrip().startswith("{"):
+            return []
+        return [self._growing.begin(self._recipient, JsonArguments()), *self._growing.push(self._body)]
 
     def _turn(self, marker: str) -> list[Part]:
         if marker in (_END, _CALL, _RETURN, _START):
@@ -91,12 +109,16 @@ class HarmonyReader:
         self._header = ""
         if not was_call:
             return []
+        is_told, self._begun = self._growing.begun > self._begun, self._growing.begun
+        self._growing.close(is_right=False)
+        if is_told:
+            return []
         try:
-            arguments = dumped(json_object(self._body))
+            parts = self._growing.whole([(self._recipient, dumped(json_object(self._body)))])
         except MalformedCall:
             return [Content(self._body)] if self._body else []
-        self._calls += 1
-        return [ToolCall(self._calls - 1, self._new_id(), self._recipient, arguments)]
+        self._begun = self._growing.begun
+        return parts
 
 
 def _is_plain(header: str) -> bool:

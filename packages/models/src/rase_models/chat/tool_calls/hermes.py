@@ -2,6 +2,7 @@
 
 from rase_models.chat.tool_calls.call_format import CallFormat
 from rase_models.chat.tool_calls.grammar import Text
+from rase_models.chat.tool_calls.growth import OBJECTS
 from rase_models.chat.tool_calls.json_calls import parse_json_calls, write_json_call
 
 HERMES = CallFormat(
@@ -10,4 +11,5 @@ HERMES = CallFormat(
     end="</tool_call>",
     parse=parse_json_calls,
     write=lambda tool: (Text("\n"), *write_json_call(tool), Text("\n")),
+    growth=OBJECTS,
 )

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from rase_models.chat.tool_calls.call_format import Call, CallFormat, MalformedCall
 from rase_models.chat.tool_calls.grammar import Json, Lark, Symbol, Text
+from rase_models.chat.tool_calls.growth import ArgumentTags, Growth
 from rase_models.chat.tool_calls.tool import Tool, Tools
 from rase_models.chat.tool_calls.typed_arguments import (
     is_text,
@@ -16,6 +17,7 @@ from rase_models.chat.tool_calls.typed_arguments import (
 )
 
 _HEAD = re.compile(r'\s*([^">]+)">(.*)', re.DOTALL)
+_GROWING_HEAD = re.compile(r'\s*([^">]+)">')
 
 
 def _format(name: str, mark: str, section: str, *, says_text: bool) -> CallFormat:
@@ -50,6 +52,7 @@ def _format(name: str, mark: str, section: str, *, says_text: bool) -> CallForma
             ]
         return symbols
 
+    opening = re.compile(rf'\s*<{mark}parameter name="([^"]+)"(?: string="(true|false)")?>')
     return CallFormat(
         name=name,
         begin=f'<{mark}invoke name="',
@@ -59,6 +62,7 @@ def _format(name: str, mark: str, section: str, *, says_text: bool) -> CallForma
         opening=f"<{section}>",
         closing=f"</{section}>",
         inner=(mark,) if mark else (),
+        growth=Growth(_GROWING_HEAD, ArgumentTags(opening, end.strip()).reader),
     )
 
 

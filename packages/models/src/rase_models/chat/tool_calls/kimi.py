@@ -5,6 +5,7 @@ from collections.abc import Sequence
 
 from rase_models.chat.tool_calls.call_format import Call, CallFormat, MalformedCall
 from rase_models.chat.tool_calls.grammar import Json, Lark, Symbol, Text
+from rase_models.chat.tool_calls.growth import json_growth
 from rase_models.chat.tool_calls.json_calls import json_object
 from rase_models.chat.tool_calls.tool import Tool, Tools
 
@@ -33,4 +34,5 @@ KIMI = CallFormat(
     opening="<|tool_calls_section_begin|>",
     closing="<|tool_calls_section_end|>",
     inner=(_ARGUMENTS,),
+    growth=json_growth(rf"{_ID.pattern}{re.escape(_ARGUMENTS)}"),
 )

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 
 from rase_models.chat.tool_calls.call_format import Call, CallFormat
 from rase_models.chat.tool_calls.grammar import Json, Symbol, Text
+from rase_models.chat.tool_calls.growth import OBJECTS, json_growth
 from rase_models.chat.tool_calls.json_calls import json_object, parse_json_calls, write_json_call
 from rase_models.chat.tool_calls.tool import Tool, Tools
 
@@ -29,6 +30,7 @@ MISTRAL_LIST = CallFormat(
     parse=_parse,
     write=write_json_call,
     is_list=True,
+    growth=OBJECTS,
     id_length=_ID_LENGTH,
 )
 
@@ -39,5 +41,6 @@ MISTRAL = CallFormat(
     parse=_parse,
     write=_write,
     inner=(_ID, _ARGUMENTS),
+    growth=json_growth(r"\s*([^\s\[]+)\s*(?:\[CALL_ID\][^\[]*)?\[ARGS\]"),
     id_length=_ID_LENGTH,
 )

@@ -3,8 +3,9 @@
 from collections.abc import Callable
 
 from rase_models.chat.held_text import HeldText
-from rase_models.chat.parts import Content, Part, ToolCall
+from rase_models.chat.parts import Content, Part
 from rase_models.chat.tool_calls.call_format import CallFormat, MalformedCall
+from rase_models.chat.tool_calls.growth import GrowingCalls
 from rase_models.chat.tool_calls.json_calls import dumped
 from rase_models.chat.tool_calls.tool import Tools
 
@@ -12,15 +13,18 @@ from rase_models.chat.tool_calls.tool import Tools
 class CallReader:
     """Reads the calls of one answer between their markers; a `PartReader`.
 
-    A call comes when it is whole, so that its arguments are JSON always. What looks like a call and is none
-    is content. White space around calls is left out.
+    In a stream a call comes as it grows; else when it is whole, so that its arguments are JSON always. What
+    looks like a call and is none is content. White space around calls is left out.
     """
 
-    def __init__(self, form: CallFormat, tools: Tools, new_id: Callable[[], str]) -> None:
-        self._form, self._tools, self._new_id = form, tools, new_id
+    def __init__(
+        self, form: CallFormat, tools: Tools, new_id: Callable[[], str], *, is_stream: bool = False
+    ) -> None:
+        self._form, self._tools = form, tools
+        self._growing = GrowingCalls(form.growth if is_stream else None, tools, new_id)
         self._held, self._space, self._body = HeldText(), "", ""
         self._is_call = self._is_behind_call = False
-        self._calls = 0
+        self._begun = 0
 
     def push(self, text: str) -> list[Part]:
         """Return the parts that became certain."""
@@ -49,7 +53,7 @@ class CallReader:
     def _take(self, text: str) -> list[Part]:
         if self._is_call:
             self._body += text
-            return []
+            return self._growing.push(text)
         text = self._space + text
         if self._is_behind_call:
             text = text.lstrip()
@@ -74,36 +78,42 @@ class CallReader:
         """Return the calls whose text is whole, or that text when it is none."""
         body, self._body, self._is_call = self._body, "", False
         self._is_behind_call = True
+        told, self._begun = self._growing.begun - self._begun, self._growing.begun
         try:
-            return self._parsed(body)
+            calls = parsed(self._form, body, self._tools)
         except MalformedCall:
+            if told:
+                return self._growing.close(is_right=False)
             self._is_behind_call = False
-            return [Content(f"{self._form.begin}{body}{end}")]
-
-    def _parsed(self, body: str) -> list[Part]:
-        parts: list[Part] = []
-        for call in self._form.parse(body, self._tools):
-            number = self._calls + len(parts)
-            parts.append(ToolCall(number, self._new_id(), call.name, dumped(call.arguments)))
-        self._calls += len(parts)
+            return [Content(f"{self._form.begin}{body}{end}"), *self._growing.close(is_right=False)]
+        parts = self._growing.close(is_right=True) + self._growing.whole(calls[told:])
+        self._begun = self._growing.begun
         return parts
+
+
+def parsed(form: CallFormat, body: str, tools: Tools) -> list[tuple[str, str]]:
+    """Return the names and the arguments, in JSON, of the calls in a body; raises MalformedCall."""
+    return [(call.name, dumped(call.arguments)) for call in form.parse(body, tools)]
 
 
 class WholeCallReader:
     """Reads an answer that is nothing but calls of known tools, or none; a `PartReader`."""
 
-    def __init__(self, form: CallFormat, tools: Tools, new_id: Callable[[], str]) -> None:
-        self._form, self._tools, self._new_id = form, tools, new_id
+    def __init__(
+        self, form: CallFormat, tools: Tools, new_id: Callable[[], str], *, is_stream: bool = False
+    ) -> None:
+        self._form, self._tools = form, tools
+        self._growing = GrowingCalls(form.growth if is_stream else None, tools, new_id, only_known=True)
         self._pieces: list[str] = []
         self._begun: str | None = ""
         self._is_said = False
 
     def push(self, text: str) -> list[Part]:
-        """Return the text, unless it may be calls."""
+        """Return the text, unless it may be calls, and the calls that have begun."""
         self._pieces.append(text)
         if self._begun is not None:
             self._begin(self._begun + text)
-        return self._said() if self._is_said else []
+        return self._said() if self._is_said else self._growing.push(text)
 
     def _begin(self, text: str) -> None:
         """Decide, as soon as it is certain, whether the answer is calls."""
@@ -118,12 +128,12 @@ class WholeCallReader:
         if self._is_said or not body:
             return self._said()
         try:
-            calls = [(call.name, dumped(call.arguments)) for call in self._form.parse(body, self._tools)]
+            calls = parsed(self._form, body, self._tools)[self._growing.begun :]
         except MalformedCall:
-            return self._said()
+            return [] if self._growing.begun else self._said()
         if any(name not in self._tools for name, _ in calls):
-            return self._said()
-        return [ToolCall(i, self._new_id(), name, arguments) for i, (name, arguments) in enumerate(calls)]
+            return [] if self._growing.begun else self._said()
+        return self._growing.whole(calls)
 
     def _said(self) -> list[Part]:
         text = "".join(self._pieces)

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from rase_models.chat.tool_calls.call_format import Call, CallFormat, MalformedCall
 from rase_models.chat.tool_calls.grammar import Json, Lark, Symbol, Text
+from rase_models.chat.tool_calls.growth import ArgumentTags, Growth
 from rase_models.chat.tool_calls.tool import Tool, Tools
 from rase_models.chat.tool_calls.typed_arguments import (
     is_text,
@@ -49,6 +50,12 @@ _NAME = re.compile(r"\s*([^\s<]+)\s*(.*)", re.DOTALL)
 _PAIR = re.compile(r"<arg_key>(.*?)</arg_key>\s*<arg_value>(.*?)</arg_value>", re.DOTALL)
 
 
+_CODER_TAGS = ArgumentTags(re.compile(r"\s*<parameter=([^>\n]+)>"), "</parameter>", own_lines=True)
+_GLM_TAGS = ArgumentTags(re.compile(r"\s*<arg_key>([^<]*)</arg_key>\s*<arg_value>"), "</arg_value>")
+_CODER_GROWTH = Growth(re.compile(r"\s*<function=([^>\n]+)>"), _CODER_TAGS.reader)
+_GLM_GROWTH = Growth(re.compile(r"\s*([^\s<]+)\s*(?=<)"), _GLM_TAGS.reader)
+
+
 def _parse_coder(text: str, tools: Tools) -> Sequence[Call]:
     return [_call(_FUNCTION, _PARAMETER, text, tools)]
 
@@ -71,6 +78,7 @@ QWEN_CODER = CallFormat(
     end="</tool_call>",
     parse=_parse_coder,
     write=_CODER.write,
+    growth=_CODER_GROWTH,
 )
 
 SEED = CallFormat(
@@ -79,6 +87,14 @@ SEED = CallFormat(
     end="</seed:tool_call>",
     parse=_parse_coder,
     write=_CODER.write,
+    growth=_CODER_GROWTH,
 )
 
-GLM = CallFormat(name="glm", begin="<tool_call>", end="</tool_call>", parse=_parse_glm, write=_GLM.write)
+GLM = CallFormat(
+    name="glm",
+    begin="<tool_call>",
+    end="</tool_call>",
+    parse=_parse_glm,
+    write=_GLM.write,
+    growth=_GLM_GROWTH,
+)

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 
 from rase_models.chat.tool_calls.call_format import CallFormat
 from rase_models.chat.tool_calls.grammar import Json, Symbol
+from rase_models.chat.tool_calls.growth import OBJECTS
 from rase_models.chat.tool_calls.json_calls import parse_json_calls, write_json_call
 from rase_models.chat.tool_calls.tool import Tool
 
@@ -14,6 +15,7 @@ APRIEL = CallFormat(
     parse=parse_json_calls,
     write=write_json_call,
     is_list=True,
+    growth=OBJECTS,
 )
 
 NEMOTRON = CallFormat(
@@ -23,6 +25,7 @@ NEMOTRON = CallFormat(
     parse=parse_json_calls,
     write=write_json_call,
     is_list=True,
+    growth=OBJECTS,
 )
 
 
@@ -48,4 +51,5 @@ COHERE = CallFormat(
     parse=parse_json_calls,
     write=_write_cohere,
     is_list=True,
+    growth=OBJECTS,
 )
