@@ -1,6 +1,8 @@
 """What whole models of every architecture compute: against an independent engine, and on the CPU."""
 
+import importlib.util
 from pathlib import Path
+from types import ModuleType
 
 import numpy as np
 import pytest
@@ -9,6 +11,17 @@ from rase_models.architectures import supported_architectures
 from rase_models.gguf import open_gguf
 from rase_models.loading import load_decoder
 from rase_models.testing_sketches import VOCAB, sketch, write_gguf
+
+
+@pytest.fixture
+def goldens() -> ModuleType:
+    """Return the script that made the recorded logits."""
+    path = Path(__file__).with_name("make_architecture_goldens.py")
+    spec = importlib.util.spec_from_file_location("make_architecture_goldens", path)
+    assert spec and spec.loader
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
 
 
 def nmse(got: NDArray[np.floating], want: NDArray[np.floating]) -> float:
@@ -35,6 +48,13 @@ def test_the_cpu_computes_what_the_reference_does(tmp_path: Path, architecture: 
     finally:
         fast.close()
     assert np.abs(want[-1] - exact.logits(tokens[1:])[-1]).max() > 1e-3 * np.abs(want).max()
+
+
+def test_sketches_compute_what_an_independent_engine_does(goldens: ModuleType, tmp_path: Path) -> None:
+    with np.load(goldens.DATA) as wanted:
+        for name in wanted:
+            decoder = load_decoder(goldens.write(tmp_path / f"{name}.gguf", name), "reference")
+            assert nmse(decoder.logits(goldens.TOKENS)[-goldens.KEPT :], wanted[name]) < 1e-5, name
 
 
 def test_every_architecture_computes_what_an_independent_engine_does(oracle_path: Path) -> None:

@@ -13,6 +13,8 @@ Shapes = Mapping[str, tuple[int, ...]]
 VOCAB, CONTEXT, WIDTH, INNER = 48, 100, 64, 96
 HEADS, KV_HEADS, LENGTH, WINDOW = 4, 2, 16, 8
 EXPERTS, RANK = 4, 16
+DEPTH = 32
+"""The length of a token's embedding for one layer."""
 GROUPS, STATE, TAPS, SPACE = 2, 16, 3, 128
 QUERIES, KEYS = HEADS * LENGTH, KV_HEADS * LENGTH
 
@@ -59,6 +61,14 @@ SHAPES: Shapes = {
     "ssm_out": (WIDTH, SPACE),
     "ssm_alpha": (HEADS, WIDTH),
     "ssm_beta": (HEADS, WIDTH),
+    "layer_output_scale": (1,),
+    "inp_gate": (DEPTH, WIDTH),
+    "proj": (WIDTH, DEPTH),
+    "post_norm": (WIDTH,),
+    "ffn_gate_inp.scale": (WIDTH,),
+    "post_ffw_norm_1": (WIDTH,),
+    "pre_ffw_norm_2": (WIDTH,),
+    "post_ffw_norm_2": (WIDTH,),
 }
 """Of the weights of a layer, where an architecture does not have others."""
 
@@ -89,6 +99,7 @@ TENSORS: Mapping[str, tuple[str, ...]] = {
     "falcon": (*_MERGED, *_PLAIN),
     "gemma2": (*_LLAMA, *_POST_NORMS),
     "gemma3": (*_LLAMA, *_HEAD_NORMS, *_POST_NORMS),
+    "gemma4": (*_LLAMA, *_HEAD_NORMS, *_POST_NORMS, "layer_output_scale", "inp_gate", "proj", "post_norm"),
     "glm4": ("attn_norm", *_ATTENTION, "ffn_norm", *_PLAIN, *_POST_NORMS),
     "glm4moe": ("attn_norm", *_ATTENTION, "post_attention_norm", *_EXPERTS, *_SHARED),
     "gpt-oss": ("attn_norm", *_ATTENTION, "attn_sinks", "post_attention_norm", *_EXPERTS),
@@ -164,13 +175,35 @@ OTHER_SHAPES: Mapping[str, Shapes] = {
     "qwen35moe": _QWEN35,
 }
 
+ODD_SHAPES: Mapping[str, Shapes] = {
+    "gemma4": {
+        "attn_q": (2 * QUERIES, WIDTH),
+        "attn_k": (2 * KEYS, WIDTH),
+        "attn_v": (2 * KEYS, WIDTH),
+        "attn_q_norm": (2 * LENGTH,),
+        "attn_k_norm": (2 * LENGTH,),
+        "attn_output": (WIDTH, 2 * QUERIES),
+    },
+}
+"""Shapes that only every second layer has."""
+
 WHOLE: Mapping[str, Shapes] = {
+    "gemma4": {
+        "output_norm": (WIDTH,),
+        "rope_freqs": (LENGTH,),
+        "per_layer_token_embd": (VOCAB, -DEPTH),
+        "per_layer_model_proj": (-DEPTH, WIDTH),
+        "per_layer_proj_norm": (DEPTH,),
+    },
     "gpt2": {"position_embd": (CONTEXT, WIDTH), "output_norm": (WIDTH,)},
     "starcoder": {"position_embd": (CONTEXT, WIDTH), "output_norm": (WIDTH,)},
     "lfm2": {"token_embd_norm": (WIDTH,)},
     "lfm2moe": {"token_embd_norm": (WIDTH,)},
 }
-"""Weights that belong to no layer, besides the embedding, where they are not the last norm alone."""
+"""Weights that belong to no layer, besides the embedding, where they are not the last norm alone.
+
+A size is negative where there are so many for each layer.
+"""
 
 _CHOICE: Metadata = {"expert_count": EXPERTS, "expert_used_count": 2}
 _STATES: Metadata = {
@@ -196,6 +229,19 @@ METADATA: Mapping[str, Metadata] = {
     },
     "dots1": {**_CHOICE, "expert_shared_count": 1},
     "ernie4_5-moe": {**_CHOICE, "expert_shared_feed_forward_length": INNER},
+    "gemma4": {
+        "attention.sliding_window": WINDOW,
+        "attention.key_length": 2 * LENGTH,
+        "attention.value_length": 2 * LENGTH,
+        "attention.key_length_swa": LENGTH,
+        "attention.value_length_swa": LENGTH,
+        "embedding_length_per_layer_input": DEPTH,
+        "rope.dimension_count_swa": LENGTH,
+        "rope.dimension_count": 2 * LENGTH,
+        "rope.freq_base": 1000000.0,
+        "rope.freq_base_swa": 10000.0,
+        "final_logit_softcapping": 30.0,
+    },
     "glm4moe": {**_CHOICE, "expert_shared_count": 1},
     "gpt-oss": {**_CHOICE, "attention.sliding_window": WINDOW},
     "gptneox": {"use_parallel_residual": True},
@@ -223,6 +269,7 @@ METADATA: Mapping[str, Metadata] = {
 """What an architecture's file says besides the usual, without the prefix of its keys."""
 
 _BY_LAYER: Mapping[str, tuple[str, int, int]] = {
+    "gemma4": ("attention.sliding_window_pattern", True, False),
     "granitehybrid": ("attention.head_count_kv", KV_HEADS, 0),
     "lfm2": ("attention.head_count_kv", KV_HEADS, 0),
     "lfm2moe": ("attention.head_count_kv", KV_HEADS, 0),
@@ -255,18 +302,23 @@ def sketch(architecture: str, layers: int = 2, seed: int = 0) -> tuple[Metadata,
     return metadata, {_full(name): _weight(rng, name, shape) for name, shape in shapes.items()}
 
 
+_NEAR_ONE = ("norm", "norm_1", "norm_2", "rope_freqs", "layer_output_scale")
+
+
 def _full(name: str) -> str:
-    return name if name.endswith((".bias", "ssm_a", "ssm_d")) else f"{name}.weight"
+    return name if name.endswith((".bias", ".scale", "ssm_a", "ssm_d")) else f"{name}.weight"
 
 
 def _shapes(architecture: str, layers: int) -> dict[str, tuple[int, ...]]:
-    shapes = {"token_embd": (VOCAB, WIDTH), **WHOLE.get(architecture, {"output_norm": (WIDTH,)})}
+    whole = {"token_embd": (VOCAB, WIDTH), **WHOLE.get(architecture, {"output_norm": (WIDTH,)})}
+    shapes = {name: tuple(max(n, -n * layers) for n in shape) for name, shape in whole.items()}
     known = {**SHAPES, **OTHER_SHAPES.get(architecture, {})}
+    known_odd = {**known, **ODD_SHAPES.get(architecture, {})}
     even = TENSORS.get(architecture, _LLAMA)
     odd = ODD_LAYERS.get(architecture, even)
     for layer in range(layers):
-        names = odd if layer % 2 else even
-        shapes |= {f"blk.{layer}.{name}": known[name] for name in names}
+        names, of_layer = (odd, known_odd) if layer % 2 else (even, known)
+        shapes |= {f"blk.{layer}.{name}": of_layer[name] for name in names}
     return shapes
 
 
@@ -274,7 +326,7 @@ def _weight(rng: np.random.Generator, name: str, shape: tuple[int, ...]) -> NDAr
     values = rng.normal(size=shape)
     if name.endswith("ssm_a"):  # the logarithm of what is left of a state
         return -np.abs(values * 0.3).astype(np.float32)
-    scaled = 1 + 0.1 * values if name.endswith("norm") else values * 1.5 / np.sqrt(shape[-1])
+    scaled = 1 + 0.1 * values if name.endswith(_NEAR_ONE) else values * 1.5 / np.sqrt(shape[-1])
     return scaled.astype(np.float32)
 
 

@@ -87,9 +87,16 @@ class ProgramBuilder:
         return out
 
     def norm(
-        self, out: str, x: str, name: str, heads: int = 1, *, kind: Norm = Norm.RMS, shared: bool = True
+        self,
+        out: str,
+        x: str,
+        name: str | None,
+        heads: int = 1,
+        *,
+        kind: Norm = Norm.RMS,
+        shared: bool = True,
     ) -> str:
-        """Normalise x, or each of its heads, into `out`, which may be x, by NAME.weight.
+        """Normalise x, or each of its heads, into `out`, which may be x, by NAME.weight if there is a name.
 
         Args:
             shared: whether one weight serves all heads, otherwise the tensor is [heads, length]. With a layer
@@ -98,11 +105,11 @@ class ProgramBuilder:
         width = self.width(x)
         out, epsilon = self.buffer(out, width), self.keys.number(kind.value)
         shape = (width // heads,) if shared else (heads, width // heads)
-        weight = self.tensors.vector(f"{name}.weight", *shape)
+        weight = None if name is None else self.tensors.vector(f"{name}.weight", *shape)
         if kind is Norm.RMS:
             self.emit(RmsNorm(out, x, weight, epsilon, heads, shared))
         else:
-            bias = self.tensors.optional_vector(f"{name}.bias", *shape)
+            bias = None if name is None else self.tensors.optional_vector(f"{name}.bias", *shape)
             self.emit(LayerNorm(out, x, weight, bias, epsilon, heads, shared))
         return out
 

@@ -18,13 +18,16 @@ def has_experts(b: ProgramBuilder, layer: int) -> bool:
 
 def experts(b: ProgramBuilder, differences: Differences, layer: int, x: str) -> str:
     """Emit the choice of experts, their networks, and the one that works on every row."""
-    update = _chosen(b, differences, layer, x)
+    update = choose_experts(b, differences, layer, x)
     if differences.experts.shared_length:
         b.emit(Add(update, update, _shared(b, differences, layer, x)))
     return update
 
 
-def _chosen(b: ProgramBuilder, differences: Differences, layer: int, x: str) -> str:
+def choose_experts(
+    b: ProgramBuilder, differences: Differences, layer: int, x: str, router_x: str | None = None
+) -> str:
+    """Emit the choice of experts by what x says, or another buffer, and their networks."""
     sizes, prefix, choice = b.sizes, f"blk.{layer}.ffn_", differences.experts
     read_scoring(b, choice.scoring)
     count, width, inner = sizes.expert_count, b.width(x), sizes.expert_length
@@ -51,6 +54,7 @@ def _chosen(b: ProgramBuilder, differences: Differences, layer: int, x: str) -> 
         scoring=choice.scoring,
         groups=choice.groups,
         groups_used=choice.groups_used,
+        router_x=router_x,
         router_bias=b.tensors.optional_vector(f"{prefix}gate_inp.bias", count),
         selection_bias=b.tensors.optional_vector(f"blk.{layer}.exp_probs_b.bias", count),
         gate_bias=b.tensors.optional_vector(f"{prefix}gate_exps.bias", count, inner),

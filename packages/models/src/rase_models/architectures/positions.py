@@ -39,10 +39,10 @@ def some_windowed(
     b: ProgramBuilder, windowed: LayerPositions, whole: LayerPositions, *, period: int
 ) -> tuple[LayerPositions, ...]:
     """Give every layer its positions; of `period` layers, which is a default, the last sees everything."""
-    return tuple(windowed if flag else whole for flag in _windowed(b, period))
+    return tuple(windowed if flag else whole for flag in window_flags(b, period))
 
 
-def _windowed(b: ProgramBuilder, period: int) -> Sequence[bool]:
+def window_flags(b: ProgramBuilder, period: int) -> Sequence[bool]:
     """Tell for each layer whether it sees only the window: a period, or a bool for each layer."""
     key, layers = "attention.sliding_window_pattern", b.sizes.block_count
     if not b.keys.is_array(key):

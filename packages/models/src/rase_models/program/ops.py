@@ -23,6 +23,10 @@ class Activation(Enum):
     """1 / (1 + exp(-x))."""
     SOFTPLUS = "softplus"
     """ln(1 + exp(x))."""
+    RELU = "relu"
+    """max(x, 0)."""
+    RELU_SQUARED = "relu_squared"
+    """max(x, 0)²."""
     NONE = "none"
     """x."""
     CLAMPED_SWIGLU = "clamped_swiglu"
@@ -82,13 +86,13 @@ class Embed:
 class RmsNorm:
     """out = x / sqrt(mean(x²) + eps) * weight, over each of the `heads` equal parts of a row; out may be x.
 
-    The weight is as long as one part and serves them all, or, not `shared`, as long as a row.
+    The weight is as long as one part and serves them all, or, not `shared`, as long as a row; None is 1.
     """
 
     TENSORS: ClassVar[tuple[str, ...]] = ("weight",)
     out: str
     x: str
-    weight: str
+    weight: str | None
     eps: float
     heads: int = 1
     shared: bool = True
@@ -104,7 +108,7 @@ class LayerNorm:
     TENSORS: ClassVar[tuple[str, ...]] = ("weight", "bias")
     out: str
     x: str
-    weight: str
+    weight: str | None
     bias: str | None
     eps: float
     heads: int = 1
@@ -181,13 +185,16 @@ class Attention:
 
     With a `soft_cap`, a score s becomes soft_cap * tanh(s / soft_cap). `sinks` is a vector of one more score
     for each query head, whose weight goes nowhere: it only takes part in the sum that weights are divided by.
+    With `slopes`, one for each query head, slope * (p - position) is added to a score (ALiBi,
+    https://arxiv.org/abs/2108.12409). Without k and v, which come together, nothing is appended: another op
+    on the same layer has done so in this run.
     """
 
     TENSORS: ClassVar[tuple[str, ...]] = ("sinks",)
     out: str
     q: str
-    k: str
-    v: str
+    k: str | None
+    v: str | None
     layer: int
     head_count: int
     head_count_kv: int
@@ -197,16 +204,18 @@ class Attention:
     window: int | None = None
     soft_cap: float | None = None
     sinks: str | None = None
+    slopes: tuple[float, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class Activate:
-    """out = activation(x); out may be x."""
+    """out = activation(x + bias); out may be x."""
 
-    TENSORS: ClassVar[tuple[str, ...]] = ()
+    TENSORS: ClassVar[tuple[str, ...]] = ("bias",)
     out: str
     x: str
     activation: Activation
+    bias: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -234,19 +243,21 @@ class GatedActivation:
 
 @dataclass(frozen=True, slots=True)
 class Add:
-    """out = x + y; out may be x."""
+    """out = (x + y) * scale; out may be x."""
 
     TENSORS: ClassVar[tuple[str, ...]] = ()
     out: str
     x: str
     y: str
+    scale: float = 1.0
 
 
 @dataclass(frozen=True, slots=True)
 class MoeFfn:
     """out = sum over the chosen experts, in order of their index, of w * down(activation(gate(x)) * up(x)).
 
-    The router's logits are x @ router.T + router_bias, its scores what `scoring` makes of them. The
+    The router's logits are router_x @ router.T + router_bias, where router_x is x unless it is a buffer of
+    its own, the scores what `scoring` makes of them. The
     `experts_used` experts with the largest score + selection_bias are chosen (ties to the lower index), and
     their scores, divided by their sum when `normalise`, then multiplied by `scale`, are the weights w. With
     several `groups` of neighbours, equal in number, only those are chosen from that are among the
@@ -285,6 +296,7 @@ class MoeFfn:
     scoring: Scoring = Scoring.SOFTMAX
     groups: int = 1
     groups_used: int = 1
+    router_x: str | None = None
     router_bias: str | None = None
     selection_bias: str | None = None
     gate_bias: str | None = None

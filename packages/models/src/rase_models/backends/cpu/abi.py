@@ -8,7 +8,7 @@ offsets of words. An address is absolute. A float parameter is a float32 in the 
 WORD = 8
 
 # A row of the op table.
-OP_BYTES = 320
+OP_BYTES = 384
 FUNCTION = 0
 FLAGS = 8
 CLAIMS = 16
@@ -90,6 +90,8 @@ KV_HEAD_NBYTES = 304
 """Bytes of one head's keys and values in a block."""
 KEYS_NBYTES = 312
 """Bytes of one head's keys in a block; its values follow them."""
+SLOPES = 320
+"""Address of a float32 for each head, what a score loses for each position of distance, or 0."""
 
 # Mixtures of experts.
 EXPERTS = 160

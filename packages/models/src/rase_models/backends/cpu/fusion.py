@@ -61,7 +61,7 @@ def _place(steps: Sequence[Step], wanted: Step) -> int:
 def _added(steps: Sequence[Step], index: int, add: Add) -> Step | None:
     """Return the step that replaces an addition and the step before it, if there is one."""
     maker = steps[index - 1]
-    if add.out not in (add.x, add.y) or add.x == add.y:
+    if add.out not in (add.x, add.y) or add.x == add.y or add.scale != 1.0:
         return None
     update = add.y if add.out == add.x else add.x
     if written(maker) != update or is_read_later(steps, index + 1, update):
@@ -109,13 +109,15 @@ def _fuse_attention(steps: list[Step]) -> None:
     """Take what is done to the heads of queries and keys into their attention."""
     for attention in [step for step in steps if isinstance(step, Attention)]:
         index = _place(steps, attention)
+        if attention.k is None or attention.v is None:
+            continue
         queries, q_places = _preparation(steps, index, attention.q, attention.head_count)
         keys, k_places = _preparation(steps, index, attention.k, attention.head_count_kv)
         inputs = {attention.q, attention.k, attention.v}
         read_again = any(is_read_later(steps, index + 1, name) for name in (attention.q, attention.k))
         if len(inputs) < 3 or read_again or not _agree(queries, keys):
             continue
-        steps[index] = PreparedAttention(attention, queries, keys)
+        steps[index] = PreparedAttention(attention, attention.k, attention.v, queries, keys)
         for place in sorted((*q_places, *k_places), reverse=True):
             del steps[place]
 

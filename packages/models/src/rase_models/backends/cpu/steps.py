@@ -57,7 +57,7 @@ class NormAdd:
 
     out: str
     x: str
-    weight: str
+    weight: str | None
     eps: float
 
 
@@ -71,9 +71,11 @@ class Preparation:
 
 @dataclass(frozen=True, slots=True)
 class PreparedAttention:
-    """Attention whose queries and keys are normed and turned on the way into it."""
+    """Attention whose queries and keys, `k`, are normed and turned on the way into it."""
 
     attention: Attention
+    k: str
+    v: str
     queries: Preparation
     keys: Preparation
 
@@ -98,7 +100,7 @@ _READ_FIELDS: Mapping[type, tuple[str, ...]] = {
     GatedActivation: ("gate", "up"),
     SoftCap: ("x",),
     Add: ("x", "y"),
-    MoeFfn: ("x",),
+    MoeFfn: ("x", "router_x"),
     ShortConv: ("x",),
     StateScan: ("x", "b", "c", "step"),
     GatedDelta: ("q", "k", "v", "step", "beta"),
@@ -113,7 +115,8 @@ def reads(step: Step) -> tuple[str, ...]:
     """Return the buffers that a step reads."""
     if isinstance(step, PreparedAttention):
         return reads(step.attention)
-    return tuple(getattr(step, field) for field in _READ_FIELDS[type(step)])
+    fields = (getattr(step, field) for field in _READ_FIELDS[type(step)])
+    return tuple(buffer for buffer in fields if buffer is not None)
 
 
 def written(step: Step) -> str:

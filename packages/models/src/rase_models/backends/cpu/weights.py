@@ -15,6 +15,7 @@ from rase_models.backends.cpu.restating import restated
 from rase_models.gguf import TensorInfo, Weight
 from rase_models.gguf.quants import dequantize
 from rase_models.program import (
+    Activate,
     Attention,
     Embed,
     GatedDelta,
@@ -77,7 +78,7 @@ def vector_names(ops: Iterable[Op]) -> frozenset[str]:
     for op in ops:
         if isinstance(op, RmsNorm | LayerNorm):
             names.add(op.weight)
-        if isinstance(op, Linear | LayerNorm | ShortConv):
+        if isinstance(op, Activate | Linear | LayerNorm | ShortConv):
             names.add(op.bias)
         if isinstance(op, ShortConv):
             names.add(op.weight)

@@ -1,6 +1,7 @@
 """Attention over the paged cache, group of sequences by group."""
 
 import mlx.core as mx
+import numpy as np
 
 from rase_models.backends.metal.groups import Group, Window
 from rase_models.backends.metal.run import Run
@@ -13,7 +14,8 @@ def attention(op: Attention, run: Run) -> None:
     results = []
     for index, group in enumerate(run.groups):
         rows = mx.array(group.rows)
-        cache.write(table, group, run.buffers[op.k][rows], run.buffers[op.v][rows])
+        if op.k is not None and op.v is not None:
+            cache.write(table, group, run.buffers[op.k][rows], run.buffers[op.v][rows])
         window = run.window(index, cache.group, op.window)
         q = _heads(run.buffers[op.q][rows], op.head_count).astype(cache.dtype)
         out = _attend(op, run, q, window, *cache.read(window.blocks))
@@ -35,12 +37,22 @@ def _attend(
     op: Attention, run: Run, q: mx.array, window: Window, keys: mx.array, values: mx.array
 ) -> mx.array:
     """Return [sequences, heads, rows of each, value length]."""
-    mask = mx.array(window.visible)
+    mask = _mask(op, window)
     sinks = None if op.sinks is None else run.vector(op.sinks).reshape(-1)
     if op.soft_cap is None:
         sinks = None if sinks is None else sinks.astype(q.dtype)
+        mask = mask.astype(q.dtype) if op.slopes else mask
         return mx.fast.scaled_dot_product_attention(q, keys, values, scale=op.scale, mask=mask, sinks=sinks)
     return _soft_capped(op, op.soft_cap, q, mask, sinks, keys, values)
+
+
+def _mask(op: Attention, window: Window) -> mx.array:
+    """Return which positions are visible; with slopes, what is added to scores, minus infinity elsewhere."""
+    visible = mx.array(window.visible)
+    if not op.slopes:
+        return visible
+    distance = mx.array(window.distance.astype(np.float32))
+    return mx.where(visible, -distance * mx.array(op.slopes).reshape(-1, 1, 1), -mx.inf)
 
 
 def _soft_capped(
@@ -57,7 +69,8 @@ def _soft_capped(
     queries = q.reshape(sequences, op.head_count_kv, -1, length)  # the heads of a KV head one after another
     scores = (queries @ mx.swapaxes(keys, -1, -2)).astype(mx.float32) * op.scale
     scores = cap * mx.tanh(scores / cap)
-    scores = mx.where(mask, scores.reshape(sequences, heads, rows, -1), -mx.inf)
+    scores = scores.reshape(sequences, heads, rows, -1)
+    scores = scores + mask if op.slopes else mx.where(mask, scores, -mx.inf)
     if sinks is not None:
         extra = mx.broadcast_to(sinks.reshape(1, -1, 1, 1), (sequences, heads, rows, 1))
         scores = mx.concatenate([scores, extra], axis=-1)

@@ -9,7 +9,7 @@ from rase_models.program import MoeFfn, Scoring
 
 def moe_ffn(op: MoeFfn, run: Run) -> None:
     x = run.buffers[op.x]
-    experts, shares = _chosen(op, run, x)
+    experts, shares = _chosen(op, run)
     rows = x[:, None, None, :]
     gate = _product(run, op.gate, op.gate_scales, op.gate_bias, rows, experts)
     up = _product(run, op.up, op.up_scales, op.up_bias, rows, experts)
@@ -18,9 +18,9 @@ def moe_ffn(op: MoeFfn, run: Run) -> None:
     run.buffers[op.out] = (down[:, :, 0] * shares[..., None]).sum(axis=1)
 
 
-def _chosen(op: MoeFfn, run: Run, x: mx.array) -> tuple[mx.array, mx.array]:
+def _chosen(op: MoeFfn, run: Run) -> tuple[mx.array, mx.array]:
     """Return the experts of each row, ascending, and their weights: [rows, used] each."""
-    logits = run.weights[op.router].times(x)
+    logits = run.weights[op.router].times(run.buffers[op.router_x or op.x])
     if op.router_bias is not None:
         logits = logits + run.vector(op.router_bias)
     scores = mx.softmax(logits, axis=-1) if op.scoring is Scoring.SOFTMAX else mx.sigmoid(logits)

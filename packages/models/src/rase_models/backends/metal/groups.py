@@ -33,10 +33,12 @@ class Window:
     Attributes:
         blocks: of the cache, [sequences, blocks].
         visible: bool [sequences, 1, rows of each, blocks * BLOCK_TOKENS].
+        distance: how far back each position is, in the same shape.
     """
 
     blocks: NDArray[np.int32]
     visible: NDArray[np.bool_]
+    distance: Ints
 
 
 def groups_of(rows: Rows) -> tuple[Group, ...]:
@@ -66,4 +68,4 @@ def window_of(group: Group, table: NDArray[np.int32], window: int | None) -> Win
     positions = (columns[:, :, None] * BLOCK_TOKENS + np.arange(BLOCK_TOKENS)).reshape(len(columns), -1)
     distance = group.positions[:, :, None] - positions[:, None, :]
     visible = (distance >= 0) & (distance < (window or np.iinfo(np.int64).max))
-    return Window(blocks, visible[:, None])
+    return Window(blocks, visible[:, None], distance[:, None])

@@ -43,17 +43,21 @@ def embed(op: Embed, run: Run) -> None:
 def rms_norm(op: RmsNorm, run: Run) -> None:
     parts = run.parts(op.x, op.heads)
     normed = parts * mx.rsqrt(mx.mean(mx.square(parts), axis=-1, keepdims=True) + op.eps)
-    run.buffers[op.out] = _flat(normed * _of_parts(op, run, op.weight))
+    run.buffers[op.out] = _flat(_weighed(op, run, normed))
 
 
 def layer_norm(op: LayerNorm, run: Run) -> None:
     parts = run.parts(op.x, op.heads)
     parts = parts - mx.mean(parts, axis=-1, keepdims=True)
     variance = mx.mean(mx.square(parts), axis=-1, keepdims=True)
-    normed = parts * mx.rsqrt(variance + op.eps) * _of_parts(op, run, op.weight)
+    normed = _weighed(op, run, parts * mx.rsqrt(variance + op.eps))
     if op.bias is not None:
         normed = normed + _of_parts(op, run, op.bias)
     run.buffers[op.out] = _flat(normed)
+
+
+def _weighed(op: RmsNorm | LayerNorm, run: Run, normed: mx.array) -> mx.array:
+    return normed if op.weight is None else normed * _of_parts(op, run, op.weight)
 
 
 def _of_parts(op: RmsNorm | LayerNorm, run: Run, name: str) -> mx.array:
@@ -120,7 +124,8 @@ def _turns(
 
 
 def activate(op: Activate, run: Run) -> None:
-    run.buffers[op.out] = ACTIVATIONS[op.activation](run.buffers[op.x])
+    x = run.buffers[op.x]
+    run.buffers[op.out] = ACTIVATIONS[op.activation](x if op.bias is None else x + run.vector(op.bias))
 
 
 def gated_activation(op: GatedActivation, run: Run) -> None:
@@ -132,7 +137,8 @@ def soft_cap(op: SoftCap, run: Run) -> None:
 
 
 def add(op: Add, run: Run) -> None:
-    run.buffers[op.out] = run.buffers[op.x] + run.buffers[op.y]
+    total = run.buffers[op.x] + run.buffers[op.y]
+    run.buffers[op.out] = total if op.scale == 1 else total * op.scale
 
 
 def select_outputs(op: SelectOutputs, run: Run) -> None:

@@ -62,7 +62,7 @@ def rms_norm(op: RmsNorm, run: Run) -> None:
     x = run.buffers[op.x]
     parts = _parts(x, op.heads)
     mean_square = np.mean(np.square(parts), axis=-1, keepdims=True)
-    normed = parts / np.sqrt(mean_square + op.eps) * _of_parts(op, run, op.weight)
+    normed = _weighed(op, run, parts / np.sqrt(mean_square + op.eps))
     run.buffers[op.out] = normed.reshape(x.shape)
 
 
@@ -71,10 +71,14 @@ def layer_norm(op: LayerNorm, run: Run) -> None:
     parts = _parts(x, op.heads)
     parts = parts - np.mean(parts, axis=-1, keepdims=True)
     variance = np.mean(np.square(parts), axis=-1, keepdims=True)
-    normed = parts / np.sqrt(variance + op.eps) * _of_parts(op, run, op.weight)
+    normed = _weighed(op, run, parts / np.sqrt(variance + op.eps))
     if op.bias is not None:
         normed += _of_parts(op, run, op.bias)
     run.buffers[op.out] = normed.reshape(x.shape)
+
+
+def _weighed(op: RmsNorm | LayerNorm, run: Run, normed: Floats) -> Floats:
+    return normed if op.weight is None else np.asarray(normed * _of_parts(op, run, op.weight))
 
 
 def _of_parts(op: RmsNorm | LayerNorm, run: Run, name: str) -> Floats:
@@ -144,7 +148,8 @@ def attention(op: Attention, run: Run) -> None:
     for sequence in np.unique(rows.sequences):
         own = np.flatnonzero(rows.sequences == sequence)
         table, positions = rows.block_tables[cache.group, sequence], rows.positions[own]
-        cache.write(table, positions, run.buffers[op.k][own], run.buffers[op.v][own])
+        if op.k is not None and op.v is not None:
+            cache.write(table, positions, run.buffers[op.k][own], run.buffers[op.v][own])
         first = 0 if op.window is None else max(int(positions[0]) + 1 - op.window, 0)
         keys, values = cache.read(table, first, int(positions[-1]) + 1)
         sinks = None if op.sinks is None else run.weights[op.sinks]
@@ -167,6 +172,8 @@ def _attend(
     if op.soft_cap is not None:
         scores = _soft_capped(scores, op.soft_cap)
     distance = positions[:, None] - np.arange(len(keys))
+    if op.slopes:
+        scores = scores - np.array(op.slopes, np.float32)[:, None, None] * distance.astype(np.float32)
     visible = (distance >= 0) & (distance < (op.window or len(keys)))
     weights = _attention_weights(np.where(visible, scores, -np.inf), sinks)
     out: Floats = np.einsum("hrp,phd->rhd", weights, values, optimize=True)
@@ -190,7 +197,8 @@ def soft_cap(op: SoftCap, run: Run) -> None:
 
 
 def activate(op: Activate, run: Run) -> None:
-    run.buffers[op.out] = ACTIVATIONS[op.activation](run.buffers[op.x])
+    x = run.buffers[op.x]
+    run.buffers[op.out] = ACTIVATIONS[op.activation](x if op.bias is None else x + run.weights[op.bias])
 
 
 def gated_activation(op: GatedActivation, run: Run) -> None:
@@ -206,12 +214,12 @@ def gated(activation: Activation, gate: Floats, up: Floats) -> Floats:
 
 
 def add(op: Add, run: Run) -> None:
-    run.buffers[op.out] = run.buffers[op.x] + run.buffers[op.y]
+    run.buffers[op.out] = (run.buffers[op.x] + run.buffers[op.y]) * np.float32(op.scale)
 
 
 def moe_ffn(op: MoeFfn, run: Run) -> None:
     x = run.buffers[op.x]
-    logits = x @ run.weights[op.router].T
+    logits = run.buffers[op.router_x or op.x] @ run.weights[op.router].T
     if op.router_bias is not None:
         logits = logits + run.weights[op.router_bias]
     shares = _expert_shares(op, logits, None if op.selection_bias is None else run.weights[op.selection_bias])
@@ -296,12 +304,19 @@ def softplus(x: Floats) -> Floats:
     return np.asarray(np.logaddexp(x, 0), np.float32)
 
 
+def relu(x: Floats) -> Floats:
+    """Return max(x, 0)."""
+    return np.maximum(x, np.float32(0))
+
+
 ACTIVATIONS: Mapping[Activation, Callable[[Floats], Floats]] = MappingProxyType(
     {
         Activation.SILU: silu,
         Activation.GELU_TANH: gelu_tanh,
         Activation.SIGMOID: sigmoid,
         Activation.SOFTPLUS: softplus,
+        Activation.RELU: relu,
+        Activation.RELU_SQUARED: lambda x: np.square(relu(x)),
         Activation.NONE: lambda x: x,
     }
 )

@@ -7,7 +7,7 @@ from functools import cache
 from typing import Any
 
 from rase_models.backends.base import BLOCK_TOKENS
-from rase_models.backends.cpu.abi import KEY_LENGTH, Q_STRIDE, SCALE, SOFT_CAP, VALUE_LENGTH, Q
+from rase_models.backends.cpu.abi import KEY_LENGTH, Q_STRIDE, SCALE, SLOPES, SOFT_CAP, VALUE_LENGTH, Q
 from rase_models.backends.cpu.formats.kv_form import KvForm
 from rase_models.backends.cpu.kernels.attention_tiles import keep_range, mix_tiles, score_tiles
 from rase_models.backends.cpu.kernels.kv_cache import block_address, keys_of, sequence_of, values_of
@@ -32,8 +32,10 @@ from rase_models.backends.cpu.shapes import (
 from rase_models.backends.cpu.simd import (
     add,
     compiled,
+    count_from,
     exp,
     f32,
+    fma,
     load_f32,
     load_f32x16,
     load_i64,
@@ -105,7 +107,15 @@ def _keys(op: int, context: int, tile: int, kv_head: int, position: int) -> int:
 
 
 @compiled
-def _weigh(op: int, context: int, tile: int, span: int, memory: int, result: int) -> None:
+def _slope(scores: int, start: int, end: int, position: int, slope: float) -> None:
+    """Add slope * (p - position) to the scores of p from start to end."""
+    for at in range(start, end, 16):
+        distance = count_from(f32(at - position))
+        store_f32x16(scores + 4 * at, fma(distance, splat(slope), load_f32x16(scores + 4 * at)))
+
+
+@compiled
+def _weigh(op: int, context: int, tile: int, kv_head: int, span: int, memory: int, result: int) -> None:
     """Turn the scores of a span into weights; note the largest and the sum of every query."""
     start, last = _positions(op, context, tile, span)
     end, origin = (last + BLOCK_TOKENS) & ~IN_BLOCK, span * SPAN
@@ -114,6 +124,9 @@ def _weigh(op: int, context: int, tile: int, span: int, memory: int, result: int
         if load_f32(op + SOFT_CAP) != f32(0.0):
             cap_values(scores + 4 * start, end - start, load_f32(op + SOFT_CAP))
         position = position_of(context, row_of_query(tile, op, i)) - origin
+        if load_i64(op + SLOPES) != 0:
+            slopes, head = load_i64(op + SLOPES), head_of_query(tile, op, kv_head, i)
+            _slope(scores, start, end, position, load_f32(slopes + 4 * head))
         low = first_seen(op, position + origin) - origin
         _soften(scores, start, end, low, position + 1, result + 4 * i)
 
@@ -202,7 +215,7 @@ def attend_to_span(form: KvForm) -> Any:
     @compiled
     def attend(op: int, context: int, tile: int, kv_head: int, span: int, memory: int, result: int) -> None:
         score(op, context, tile, kv_head, span, memory)
-        _weigh(op, context, tile, span, memory, result)
+        _weigh(op, context, tile, kv_head, span, memory, result)
         mix(op, context, tile, kv_head, span, memory, result)
 
     return attend

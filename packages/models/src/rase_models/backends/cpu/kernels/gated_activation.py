@@ -68,6 +68,19 @@ def _softplus(x: Any) -> Any:
 
 
 @compiled
+def _relu(x: Any) -> Any:
+    """Return max(x, 0)."""
+    return maximum(x, splat(f32(0.0)))
+
+
+@compiled
+def _relu_squared(x: Any) -> Any:
+    """Return max(x, 0)²."""
+    positive = maximum(x, splat(f32(0.0)))
+    return multiply(positive, positive)
+
+
+@compiled
 def _same(x: Any) -> Any:
     return x
 
@@ -77,6 +90,8 @@ ACTIVATIONS: Mapping[str, Any] = {
     "gelu_tanh": _gelu_tanh,
     "sigmoid": _sigmoid,
     "softplus": _softplus,
+    "relu": _relu,
+    "relu_squared": _relu_squared,
     "none": _same,
 }
 """Compiled functions of 16 lanes, by the value of `program.Activation`."""

@@ -46,33 +46,34 @@ def _kernel(low: Lowering, name: str) -> KernelKey:
 
 
 def emit_attention(low: Lowering, step: Attention) -> None:
-    words = _cache_words(low, step) | low.floats_in(step.k) | low.floats_in(step.v, abi.V, abi.V_STRIDE)
-    reads: list[Resource] = [("floats", step.k), ("floats", step.v)]
-    low.emit(_kernel(low, "store_kv"), words, reads, [("cache", step.layer)])
+    if step.k is not None and step.v is not None:
+        words = _cache_words(low, step) | low.floats_in(step.k) | low.floats_in(step.v, abi.V, abi.V_STRIDE)
+        reads: list[Resource] = [("floats", step.k), ("floats", step.v)]
+        low.emit(_kernel(low, "store_kv"), words, reads, [("cache", step.layer)])
     _attend(low, step)
 
 
 def emit_prepared_attention(low: Lowering, step: PreparedAttention) -> None:
     attention = step.attention
-    words = _cache_words(low, attention) | low.floats_in(attention.k)
-    words |= low.floats_in(attention.q, abi.Q, abi.Q_STRIDE) | low.floats_in(attention.v, abi.V, abi.V_STRIDE)
-    words |= _preparation_words(low, step.queries, abi.Q_NORM) | _preparation_words(
-        low, step.keys, abi.K_NORM
-    )
-    q_and_k: list[Resource] = [("floats", attention.q), ("floats", attention.k)]
+    words = _cache_words(low, attention) | low.floats_in(step.k)
+    words |= low.floats_in(attention.q, abi.Q, abi.Q_STRIDE) | low.floats_in(step.v, abi.V, abi.V_STRIDE)
+    length = attention.key_length
+    words |= _preparation_words(low, step.queries, abi.Q_NORM, length)
+    words |= _preparation_words(low, step.keys, abi.K_NORM, length)
+    q_and_k: list[Resource] = [("floats", attention.q), ("floats", step.k)]
     writes: list[Resource] = [*q_and_k, ("cache", attention.layer)]
-    index = low.emit(_kernel(low, "prepare_heads"), words, [*q_and_k, ("floats", attention.v)], writes)
+    index = low.emit(_kernel(low, "prepare_heads"), words, [*q_and_k, ("floats", step.v)], writes)
     if step.queries.rope is not None:
         low.lowered.rope_rows.append((index, step.queries.rope))
     _attend(low, attention)
 
 
-def _preparation_words(low: Lowering, preparation: Preparation, norm: int) -> Words:
+def _preparation_words(low: Lowering, preparation: Preparation, norm: int, length: int) -> Words:
     words: Words = {norm: 0, abi.ROPE_DIMENSIONS: 0}
     if preparation.rope is not None:
         words |= _rope_words(preparation.rope)
     if preparation.norm is not None:
-        words |= {norm: low.vector(preparation.norm.weight), abi.EPSILON: preparation.norm.eps}
+        words |= {norm: low.norm_weight(preparation.norm.weight, length), abi.EPSILON: preparation.norm.eps}
     return words
 
 
@@ -82,7 +83,7 @@ def _attend(low: Lowering, step: Attention) -> None:
     low.lowered.value_length = max(low.lowered.value_length, step.value_length)
     table, words = _tile_table(low, step), _cache_words(low, step)
     words |= {abi.TILES: table, abi.WINDOW: step.window or 0, abi.SCALE: step.scale}
-    words |= {abi.SOFT_CAP: step.soft_cap or 0.0}
+    words |= {abi.SOFT_CAP: step.soft_cap or 0.0, abi.SLOPES: low.constants(step.slopes)}
     words |= {abi.SINKS: 0 if step.sinks is None else low.vector(step.sinks)}
     words |= low.floats_in(step.q, abi.Q, abi.Q_STRIDE)
     reads: list[Resource] = [("floats", step.q), ("cache", step.layer), ("tiles", table)]

@@ -1,8 +1,5 @@
 """Feed-forward networks of experts."""
 
-from collections.abc import Sequence
-
-import numpy as np
 from rase_core.errors import BackendFailure
 
 from rase_models.backends.cpu import abi
@@ -55,7 +52,7 @@ def _check_sizes(low: Lowering, step: MoeFfn) -> None:
 
 def _emit_routes(low: Lowering, step: MoeFfn, memory: ExpertMemory, routing: Words) -> None:
     router, logits = low.matrix(step.router), memory.rows.floats("logits")
-    inputs, reads, flags = low.matrix_input(step.x, step.router)
+    inputs, reads, flags = low.matrix_input(step.router_x or step.x, step.router)
     words = inputs | {
         abi.Y: logits.address,
         abi.Y_STRIDE: logits.stride,
@@ -109,8 +106,8 @@ def _emit_gated(low: Lowering, step: MoeFfn, memory: ExpertMemory, routing: Word
     words |= {abi.W: gate.address, abi.W2: up.address, abi.K: gate.columns, abi.N: gate.rows}
     words |= {abi.EXPERT_NBYTES: gate.expert_nbytes, abi.EXPERT_NBYTES_2: up.expert_nbytes}
     words |= {
-        abi.EXPERT_SCALES: _scales(low, step.gate_scales),
-        abi.EXPERT_SCALES_2: _scales(low, step.up_scales),
+        abi.EXPERT_SCALES: low.constants(step.gate_scales),
+        abi.EXPERT_SCALES_2: low.constants(step.up_scales),
         abi.EXPERT_BIAS: _optional_vector(low, step.gate_bias),
         abi.EXPERT_BIAS_2: _optional_vector(low, step.up_bias),
     }
@@ -137,7 +134,7 @@ def _emit_sum(low: Lowering, step: MoeFfn, memory: ExpertMemory, routing: Words)
     source = memory.slots.floats("results")
     outputs, flags = low.floats_out(step.out)
     words = routing | outputs | {abi.X: source.address, abi.X_STRIDE: source.stride}
-    words |= {abi.N: low.buffers.width(step.out), abi.EXPERT_SCALES: _scales(low, step.down_scales)}
+    words |= {abi.N: low.buffers.width(step.out), abi.EXPERT_SCALES: low.constants(step.down_scales)}
     words[abi.EXPERT_BIAS] = _optional_vector(low, step.down_bias)
     low.emit(KernelKey("combine_experts"), words, [_ROUTES, _RESULTS], [("floats", step.out)], flags)
     low.quantise_if_wanted(step.out)
@@ -145,12 +142,3 @@ def _emit_sum(low: Lowering, step: MoeFfn, memory: ExpertMemory, routing: Words)
 
 def _optional_vector(low: Lowering, name: str | None) -> int:
     return 0 if name is None else low.vector(name)
-
-
-def _scales(low: Lowering, scales: Sequence[float]) -> int:
-    """Place one float32 for each expert; returns its address, 0 for none."""
-    if not scales:
-        return 0
-    memory = low.arena.take(4 * len(scales)).view(np.float32)
-    memory[:] = scales
-    return int(memory.ctypes.data)

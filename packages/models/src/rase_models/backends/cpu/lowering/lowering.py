@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+import numpy as np
 from rase_core.errors import BackendFailure
 
 from rase_models.backends.cpu import abi, shapes
@@ -72,6 +73,7 @@ class Lowering:
         self.private: dict[str, str] = {}
         self.tile_tables: dict[tuple[int, int], int] = {}
         self.expert_memories: dict[ExpertSizes, ExpertMemory] = {}
+        self.ones: dict[int, int] = {}
         self.index = 0
 
     def begin(self, index: int) -> None:
@@ -114,6 +116,22 @@ class Lowering:
     def vector(self, name: str) -> int:
         """Return the address of a vector."""
         return int(self.weights.vectors[name].ctypes.data)
+
+    def constants(self, values: Sequence[float]) -> int:
+        """Place float32 values in memory; returns their address, 0 for none."""
+        if not values:
+            return 0
+        memory = self.arena.take(4 * len(values)).view(np.float32)
+        memory[: len(values)] = values
+        return int(memory.ctypes.data)
+
+    def norm_weight(self, name: str | None, width: int) -> int:
+        """Return the address of the weight of a norm, of ones where it has none."""
+        if name is not None:
+            return self.vector(name)
+        if width not in self.ones:
+            self.ones[width] = self.constants((1.0,) * padded(width))
+        return self.ones[width]
 
     def need_scratch(self, nbytes: int) -> None:
         """Make sure that every thread has so much scratch memory."""
@@ -222,4 +240,4 @@ def _multiplied_by(step: Step, name: str) -> str | None:
         return step.weight
     if isinstance(step, GatedLinear):
         return step.gate
-    return step.router if isinstance(step, MoeFfn) else None
+    return step.router if isinstance(step, MoeFfn) and name == (step.router_x or step.x) else None

@@ -30,14 +30,14 @@ def emit_embed(low: Lowering, step: Embed) -> None:
     low.emit(KernelKey("embed", parameters), words, [], writes, flags)
 
 
-def _norm_words(low: Lowering, x: str, weight: str, eps: float, heads: int) -> Words:
+def _norm_words(low: Lowering, x: str, weight: str | None, eps: float, heads: int) -> Words:
     width = low.buffers.width(x) // heads
     if heads > 1 and width % 16 != 0:
         raise BackendFailure(
             f"the CPU backend cannot norm heads of {width} values", "it needs multiples of 16"
         )
     low.need_scratch(4 * padded(width))
-    words = {abi.W: low.vector(weight), abi.K: width, abi.EPSILON: eps, abi.HEADS: heads}
+    words = {abi.W: low.norm_weight(weight, width), abi.K: width, abi.EPSILON: eps, abi.HEADS: heads}
     return low.floats_in(x) | words
 
 
@@ -76,7 +76,7 @@ def emit_norm_add(low: Lowering, step: NormAdd) -> None:
 
 def emit_activate(low: Lowering, step: Activate) -> None:
     outputs, writes, flags = low.values_out(step.out)
-    words = low.floats_in(step.x) | outputs
+    words = low.floats_in(step.x) | outputs | {abi.BIAS: low.vector(step.bias) if step.bias else 0}
     low.emit(KernelKey("activate", (step.activation.value,)), words, [("floats", step.x)], writes, flags)
 
 
@@ -100,7 +100,7 @@ def emit_gated_activation(low: Lowering, step: GatedActivation) -> None:
 def emit_add(low: Lowering, step: Add) -> None:
     words = low.floats_in(step.x) | low.floats_in(step.y, abi.W, abi.W_STRIDE)
     outputs, flags = low.floats_out(step.out)
-    words |= outputs | {abi.N: low.buffers.width(step.out)}
+    words |= outputs | {abi.N: low.buffers.width(step.out), abi.SCALE: step.scale}
     reads: list[Resource] = [("floats", step.x), ("floats", step.y)]
     low.emit(KernelKey("add_rows"), words, reads, [("floats", step.out)], flags)
     low.quantise_if_wanted(step.out)

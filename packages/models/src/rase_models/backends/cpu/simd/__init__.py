@@ -16,7 +16,7 @@ functions only.
     store_f32x16 store_f16x16                       (address, f32x16)
     prefetch(address)                               into the first level
 
-    splat(float32) first_lane(v) keep_first(v, count, fill)
+    splat(float32) count_from(float32) first_lane(v) keep_first(v, count, fill)
     even_lanes(a, b) odd_lanes(a, b) interleave_low(a, b) interleave_high(a, b)
     add subtract multiply divide maximum minimum (x, y), fma(x, y, z), fma_f32 of scalars
     absolute negate square_root exp sigmoid tanh (x), exp_f32 of a scalar
@@ -32,6 +32,7 @@ functions only.
 from rase_models.backends.cpu.simd.arithmetic import (
     absolute,
     add,
+    count_from,
     divide,
     even_lanes,
     first_lane,
@@ -102,6 +103,7 @@ __all__ = [
     "call_kernel",
     "compare_exchange",
     "compiled",
+    "count_from",
     "cycle_counter",
     "divide",
     "even_lanes",

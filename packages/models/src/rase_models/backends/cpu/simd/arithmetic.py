@@ -11,6 +11,12 @@ def splat(code: Code, value: Value) -> Value:
     return code.splat(value)
 
 
+@operation(f32x16, f32)
+def count_from(code: Code, first: Value) -> Value:
+    """Return first, first + 1, ... first + 15."""
+    return code.builder.fadd(code.splat(first), constant(F32X16, [float(lane) for lane in range(LANES)]))
+
+
 @operation(f32, f32x16)
 def first_lane(code: Code, vector: Value) -> Value:
     """Return lane 0."""

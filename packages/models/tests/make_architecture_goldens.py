@@ -1,0 +1,166 @@
+"""Write data/architecture_goldens.npz: the logits of sketches of architectures by llama.cpp.
+
+    python make_architecture_goldens.py PYTHON [NAME ...]
+
+PYTHON is an interpreter that has llama-cpp-python. Only the named sketches are made again, all without names;
+each is compared with what the reference backend computes.
+"""
+
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+from rase_models.loading import load_decoder
+from rase_models.testing_sketches import (
+    EXPERTS,
+    INNER,
+    LENGTH,
+    VOCAB,
+    WIDTH,
+    Metadata,
+    Tensors,
+    sketch,
+)
+
+DATA = Path(__file__).with_name("data") / "architecture_goldens.npz"
+TOKENS = [3, 1, 4, 1, 5, 9, 2, 6, 5, 3, 5, 8, 9, 7, 9, 3, 2, 3, 8, 4, 6]
+KEPT = 4
+"""Of how many of the last positions logits are kept."""
+
+METADATA: Mapping[str, Metadata] = {
+    "gemma4": {"attention.shared_kv_layers": 2},
+    "gemma4+experts": {
+        "expert_count": EXPERTS,
+        "expert_used_count": 2,
+        "expert_feed_forward_length": INNER,
+        "embedding_length_per_layer_input": 0,
+    },
+}
+"""What a file says besides the sketch, by the name of an architecture and perhaps of a variant of it."""
+
+LAYERS: Mapping[str, int] = {"gemma4": 6}
+
+BIASED: Mapping[str, tuple[str, ...]] = {}
+"""The weights that have a bias, which sketches leave out."""
+
+_EXPERT_SHAPES = {
+    "ffn_gate_inp.weight": (EXPERTS, WIDTH),
+    "ffn_gate_inp.scale": (WIDTH,),
+    "ffn_gate_up_exps.weight": (EXPERTS, 2 * INNER, WIDTH),
+    "ffn_down_exps.weight": (EXPERTS, WIDTH, INNER),
+    "ffn_down_exps.scale": (EXPERTS,),
+    "post_ffw_norm_1.weight": (WIDTH,),
+    "pre_ffw_norm_2.weight": (WIDTH,),
+    "post_ffw_norm_2.weight": (WIDTH,),
+}
+ADDED: Mapping[str, Mapping[str, tuple[int, ...]]] = {"gemma4+experts": _EXPERT_SHAPES}
+"""Tensors of every layer that a variant has besides."""
+
+REMOVED: Mapping[str, tuple[str, ...]] = {
+    "gemma4+experts": ("inp_gate", "proj", "post_norm", "per_layer", "attn_v"),
+}
+"""Parts of names of tensors that a variant has not."""
+
+_RUN = """
+import sys, ctypes, numpy as np, llama_cpp as L
+quiet = L.llama_log_callback(lambda *a: None)
+if "loud" not in sys.argv: L.llama_log_set(quiet, ctypes.c_void_p(0))
+L.llama_backend_init()
+path, target, tokens = sys.argv[1], sys.argv[2], [int(t) for t in sys.argv[3].split(",")]
+model = L.llama_load_model_from_file(path.encode(), L.llama_model_default_params())
+if not model: sys.exit("cannot load " + path)
+params = L.llama_context_default_params()
+params.n_ctx, params.n_threads, params.type_k, params.type_v, params.flash_attn_type = 256, 2, 0, 0, 0
+context = L.llama_init_from_model(model, params)
+size, rows = L.llama_vocab_n_tokens(L.llama_model_get_vocab(model)), []
+for token in tokens:
+    one = (L.llama_token * 1)(token)
+    assert L.llama_decode(context, L.llama_batch_get_one(one, 1)) == 0
+    rows.append(np.ctypeslib.as_array(L.llama_get_logits_ith(context, -1), (size,)).copy())
+np.save(target, np.array(rows))
+"""
+
+
+def complete(name: str) -> tuple[str, Metadata, Tensors]:
+    """Return the architecture, the metadata and the tensors of a file that both engines read."""
+    architecture = name.partition("+")[0]
+    metadata, tensors = sketch(architecture, LAYERS.get(name, 2))
+    metadata = {"rope.dimension_count": LENGTH, "vocab_size": VOCAB, **metadata, **METADATA.get(name, {})}
+    rng = np.random.default_rng(5)
+    tensors.setdefault("output.weight", _random(rng, (VOCAB, WIDTH)))
+    for tensor in list(tensors):
+        base = tensor.removesuffix(".weight")
+        if base.rpartition(".")[2] in BIASED.get(name, ()):
+            tensors[f"{base}.bias"] = _random(rng, tensors[tensor].shape[:1])
+        if any(part in tensor for part in REMOVED.get(name, ())):
+            del tensors[tensor]
+    for added, shape in ADDED.get(name, {}).items():
+        for layer in range(LAYERS.get(name, 2)):
+            tensors[f"blk.{layer}.{added}"] = _random(rng, shape)
+    return architecture, metadata, tensors
+
+
+def _random(rng: np.random.Generator, shape: tuple[int, ...]) -> NDArray[np.float32]:
+    values = rng.normal(size=shape) * 0.3
+    return (values + 1 if len(shape) == 1 else values).astype(np.float32)
+
+
+def write(path: Path, name: str) -> Path:
+    """Write the file; returns its path."""
+    from gguf import GGUFWriter
+
+    architecture, metadata, tensors = complete(name)
+    writer = GGUFWriter(path, architecture)
+    adders: Mapping[type, Callable[..., None]] = {
+        bool: writer.add_bool,
+        int: writer.add_uint32,
+        float: writer.add_float32,
+        str: writer.add_string,
+        list: writer.add_array,
+    }
+    for key, value in metadata.items():
+        adders[type(value)](f"{architecture}.{key}", value)
+    writer.add_tokenizer_model("none")
+    for tensor, values in tensors.items():
+        writer.add_tensor(tensor, values)
+    writer.write_header_to_file()
+    writer.write_kv_data_to_file()
+    writer.write_tensors_to_file()
+    writer.close()
+    return path
+
+
+def nmse(found: NDArray[np.float32], wanted: NDArray[np.float32]) -> float:
+    """Return the mean squared error, normalised."""
+    error = np.square(found.astype(np.float64) - wanted).sum()
+    return float(error / np.square(wanted.astype(np.float64)).sum())
+
+
+def _logits(python: str, folder: Path, name: str, devices: tuple[str, ...]) -> NDArray[np.float32]:
+    path, target = write(folder / f"{name}.gguf", name), folder / f"{name}.npy"
+    arguments = [python, "-c", _RUN, str(path), str(target), ",".join(map(str, TOKENS))]
+    done = subprocess.run(arguments, capture_output=True, text=True)
+    if done.returncode:
+        loud = subprocess.run([*arguments, "loud"], capture_output=True, text=True)
+        sys.exit(f"{name}: " + "\n".join(loud.stderr.splitlines()[-5:]))
+    wanted: NDArray[np.float32] = np.load(target)
+    errors = {device: nmse(load_decoder(path, device).logits(TOKENS), wanted) for device in devices}
+    sys.stdout.write(f"{name} {errors}\n")
+    return wanted[-KEPT:]
+
+
+def main(python: str, *names: str) -> None:
+    """Make the logits, keeping those of sketches that are not named."""
+    known = dict(np.load(DATA)) if DATA.exists() else {}
+    with tempfile.TemporaryDirectory() as folder:
+        for name in names or sorted(known):
+            known[name] = _logits(python, Path(folder), name, ("reference", "cpu", "metal"))
+    np.savez_compressed(DATA, **known)
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])
