@@ -9,7 +9,7 @@ each is compared with what the reference backend computes.
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
 import numpy as np
@@ -32,6 +32,8 @@ KEPT = 4
 """Of how many of the last positions logits are kept."""
 
 METADATA: Mapping[str, Metadata] = {
+    "bailingmoe2": {"expert_feed_forward_length": INNER},
+    "qwen3next": {"expert_feed_forward_length": INNER},
     "gemma4": {"attention.shared_kv_layers": 2},
     "gemma4+experts": {
         "expert_count": EXPERTS,
@@ -42,9 +44,20 @@ METADATA: Mapping[str, Metadata] = {
 }
 """What a file says besides the sketch, by the name of an architecture and perhaps of a variant of it."""
 
-LAYERS: Mapping[str, int] = {"gemma4": 6}
+LAYERS: Mapping[str, int] = {
+    "baichuan": 32,
+    "baichuan+13b": 40,
+    "gemma4": 6,
+    "nemotron_h": 4,
+    "nemotron_h_moe": 4,
+}
 
-BIASED: Mapping[str, tuple[str, ...]] = {}
+_PLAIN_BIASED = ("ffn_norm", "attn_qkv", "attn_output", "ffn_up", "ffn_down")
+BIASED: Mapping[str, tuple[str, ...]] = {
+    "bloom": ("token_embd_norm", "attn_norm", *_PLAIN_BIASED, "output_norm"),
+    "jais": ("attn_norm", "ffn_gate", *_PLAIN_BIASED, "output_norm"),
+    "nemotron": ("attn_norm", *_PLAIN_BIASED, "output_norm"),
+}
 """The weights that have a bias, which sketches leave out."""
 
 _EXPERT_SHAPES = {
@@ -64,6 +77,12 @@ REMOVED: Mapping[str, tuple[str, ...]] = {
     "gemma4+experts": ("inp_gate", "proj", "post_norm", "per_layer", "attn_v"),
 }
 """Parts of names of tensors that a variant has not."""
+
+FIRST_LAYER_OF: Mapping[str, str] = {"nemotron_h": "nemotron_h_moe", "nemotron_h_moe": "nemotron_h"}
+"""Whose first layer an architecture has in its place, so that there are three kinds."""
+
+WITHOUT_ENDING = ("falcon-h1", "ffn_norm.weight")
+"""An architecture whose files have a tensor without the usual ending."""
 
 _RUN = """
 import sys, ctypes, numpy as np, llama_cpp as L
@@ -90,6 +109,8 @@ def complete(name: str) -> tuple[str, Metadata, Tensors]:
     architecture = name.partition("+")[0]
     metadata, tensors = sketch(architecture, LAYERS.get(name, 2))
     metadata = {"rope.dimension_count": LENGTH, "vocab_size": VOCAB, **metadata, **METADATA.get(name, {})}
+    if name in FIRST_LAYER_OF:
+        _take_first_layer(metadata, tensors, FIRST_LAYER_OF[name])
     rng = np.random.default_rng(5)
     tensors.setdefault("output.weight", _random(rng, (VOCAB, WIDTH)))
     for tensor in list(tensors):
@@ -101,7 +122,24 @@ def complete(name: str) -> tuple[str, Metadata, Tensors]:
     for added, shape in ADDED.get(name, {}).items():
         for layer in range(LAYERS.get(name, 2)):
             tensors[f"blk.{layer}.{added}"] = _random(rng, shape)
-    return architecture, metadata, tensors
+    return architecture, metadata, dict(_named(architecture, tensors))
+
+
+def _take_first_layer(metadata: Metadata, tensors: Tensors, other: str) -> None:
+    its_metadata, its_tensors = sketch(other, 4)
+    for tensor in [tensor for tensor in tensors if tensor.startswith("blk.0.")]:
+        del tensors[tensor]
+    tensors |= {tensor: values for tensor, values in its_tensors.items() if tensor.startswith("blk.0.")}
+    for key, values in metadata.items():
+        its_values = its_metadata.get(key)
+        if isinstance(values, list) and isinstance(its_values, list):
+            values[0] = its_values[0]
+
+
+def _named(architecture: str, tensors: Tensors) -> Iterator[tuple[str, NDArray[np.float32]]]:
+    for tensor, values in tensors.items():
+        ends = architecture == WITHOUT_ENDING[0] and tensor.endswith(WITHOUT_ENDING[1])
+        yield tensor.removesuffix(".weight") if ends else tensor, values
 
 
 def _random(rng: np.random.Generator, shape: tuple[int, ...]) -> NDArray[np.float32]:

@@ -48,6 +48,9 @@ T = TypeVar("T", bound=Op)
 LAYERS = 2
 
 ADJACENT = [
+    "arcee",
+    "baichuan",
+    "olmo",
     "bailingmoe",
     "chatglm",
     "command-r",

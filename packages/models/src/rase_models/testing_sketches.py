@@ -61,6 +61,7 @@ SHAPES: Shapes = {
     "ssm_out": (WIDTH, SPACE),
     "ssm_alpha": (HEADS, WIDTH),
     "ssm_beta": (HEADS, WIDTH),
+    "ssm_ba": (2 * HEADS, WIDTH),
     "layer_output_scale": (1,),
     "inp_gate": (DEPTH, WIDTH),
     "proj": (WIDTH, DEPTH),
@@ -86,6 +87,9 @@ _DELTA = ("attn_qkv", "attn_gate", "ssm_conv1d", "ssm_dt.bias", "ssm_a", "ssm_al
 _LATENT = ("attn_norm", "attn_q", "attn_kv_a_mqa", "attn_kv_a_norm", "attn_k_b", "attn_v_b", "attn_output")
 
 TENSORS: Mapping[str, tuple[str, ...]] = {
+    "arcee": ("attn_norm", *_ATTENTION, "ffn_norm", *_PLAIN),
+    "bailingmoe2": (*_MERGED, *_HEAD_NORMS, "ffn_norm", *_EXPERTS, *_SHARED, "exp_probs_b.bias"),
+    "bloom": (*_MERGED, "ffn_norm", *_PLAIN),
     "bailingmoe": ("attn_norm", *_ATTENTION, "ffn_norm", *_EXPERTS, *_SHARED),
     "chatglm": (*_MERGED, "ffn_norm", *_PLAIN),
     "codeshell": (*_MERGED, "ffn_norm", *_PLAIN),
@@ -96,6 +100,7 @@ TENSORS: Mapping[str, tuple[str, ...]] = {
     "dots1": ("attn_norm", *_ATTENTION, *_HEAD_NORMS, "ffn_norm", *_EXPERTS, *_SHARED),
     "ernie4_5-moe": ("attn_norm", *_ATTENTION, "ffn_norm", *_EXPERTS, *_SHARED),
     "exaone4": (*_ATTENTION, *_HEAD_NORMS, *_GATED, *_POST_NORMS),
+    "falcon-h1": ("attn_norm", *_ATTENTION, *_SPACE, "ffn_norm", *_GATED),
     "falcon": (*_MERGED, *_PLAIN),
     "gemma2": (*_LLAMA, *_POST_NORMS),
     "gemma3": (*_LLAMA, *_HEAD_NORMS, *_POST_NORMS),
@@ -108,6 +113,7 @@ TENSORS: Mapping[str, tuple[str, ...]] = {
     "granitemoe": ("attn_norm", *_ATTENTION, "ffn_norm", *_EXPERTS, *_SHARED),
     "hunyuan-moe": ("attn_norm", *_ATTENTION, *_HEAD_NORMS, "ffn_norm", *_EXPERTS, *_SHARED),
     "hunyuan-dense": (*_LLAMA, *_HEAD_NORMS),
+    "jais": (*_MERGED, "ffn_norm", *_GATED),
     "lfm2": ("attn_norm", *_ATTENTION, *_HEAD_NORMS, "ffn_norm", *_GATED),
     "lfm2moe": ("attn_norm", *_ATTENTION, *_HEAD_NORMS, "ffn_norm", *_GATED),
     "mamba2": ("attn_norm", *_SPACE),
@@ -115,6 +121,11 @@ TENSORS: Mapping[str, tuple[str, ...]] = {
         *("attn_norm", *_ATTENTION, *_HEAD_NORMS),
         *("ffn_norm", *_EXPERTS, "exp_probs_b.bias"),
     ),
+    "mpt": (*_MERGED, "ffn_norm", *_PLAIN),
+    "nemotron": ("attn_norm", *_ATTENTION, "ffn_norm", *_PLAIN),
+    "nemotron_h": ("attn_norm", *_ATTENTION),
+    "nemotron_h_moe": ("attn_norm", *_SPACE),
+    "olmo": (*_ATTENTION, *_GATED),
     "olmo2": (*_ATTENTION, *_HEAD_NORMS, *_GATED, *_POST_NORMS),
     "olmoe": ("attn_norm", *_ATTENTION, *_HEAD_NORMS, "ffn_norm", *_EXPERTS),
     "phi2": (*_MERGED, *_PLAIN),
@@ -124,6 +135,10 @@ TENSORS: Mapping[str, tuple[str, ...]] = {
     "qwen3": (*_LLAMA, *_HEAD_NORMS),
     "qwen35": ("attn_norm", *_ATTENTION, *_HEAD_NORMS, "post_attention_norm", *_GATED),
     "qwen35moe": (
+        *("attn_norm", *_ATTENTION, *_HEAD_NORMS, "post_attention_norm"),
+        *(*_EXPERTS, *_SHARED, "ffn_gate_inp_shexp"),
+    ),
+    "qwen3next": (
         *("attn_norm", *_ATTENTION, *_HEAD_NORMS, "post_attention_norm"),
         *(*_EXPERTS, *_SHARED, "ffn_gate_inp_shexp"),
     ),
@@ -145,6 +160,15 @@ ODD_LAYERS: Mapping[str, tuple[str, ...]] = {
     "lfm2moe": (
         *("attn_norm", "shortconv.in_proj", "shortconv.conv", "shortconv.out_proj"),
         *("ffn_norm", *_EXPERTS, "exp_probs_b.bias"),
+    ),
+    "nemotron_h": ("attn_norm", *_PLAIN),
+    "nemotron_h_moe": (
+        *("attn_norm", "ffn_gate_inp", "exp_probs_b.bias", "ffn_up_exps", "ffn_down_exps"),
+        *("ffn_up_shexp", "ffn_down_shexp"),
+    ),
+    "qwen3next": (
+        *("attn_norm", "attn_qkv", "attn_gate", "ssm_conv1d", "ssm_dt.bias", "ssm_a", "ssm_ba", "ssm_norm"),
+        *("ssm_out", "post_attention_norm", *_EXPERTS, *_SHARED, "ffn_gate_inp_shexp"),
     ),
     "qwen35": ("attn_norm", *_DELTA, "ssm_out", "post_attention_norm", *_GATED),
     "qwen35moe": (
@@ -171,6 +195,7 @@ OTHER_SHAPES: Mapping[str, Shapes] = {
     "minimax-m2": {"attn_q_norm": (QUERIES,), "attn_k_norm": (KEYS,)},
     "olmoe": {"attn_q_norm": (QUERIES,), "attn_k_norm": (KEYS,)},
     "qwen": {"attn_qkv": (3 * QUERIES, WIDTH)},
+    "qwen3next": _QWEN35,
     "qwen35": _QWEN35,
     "qwen35moe": _QWEN35,
 }
@@ -196,7 +221,9 @@ WHOLE: Mapping[str, Shapes] = {
         "per_layer_proj_norm": (DEPTH,),
     },
     "gpt2": {"position_embd": (CONTEXT, WIDTH), "output_norm": (WIDTH,)},
+    "olmo": {},
     "starcoder": {"position_embd": (CONTEXT, WIDTH), "output_norm": (WIDTH,)},
+    "bloom": {"token_embd_norm": (WIDTH,), "output_norm": (WIDTH,)},
     "lfm2": {"token_embd_norm": (WIDTH,)},
     "lfm2moe": {"token_embd_norm": (WIDTH,)},
 }
@@ -214,6 +241,7 @@ _STATES: Metadata = {
 }
 METADATA: Mapping[str, Metadata] = {
     "bailingmoe": {**_CHOICE, "expert_shared_count": 1},
+    "bailingmoe2": {**_CHOICE, "expert_shared_count": 1, "expert_gating_func": 2, "expert_weights_norm": True},
     "cohere2": {"attention.sliding_window": WINDOW, "logit_scale": 0.5},
     "deepseek": {**_CHOICE, "expert_shared_count": 1},
     "deepseek2": {
@@ -243,6 +271,7 @@ METADATA: Mapping[str, Metadata] = {
         "final_logit_softcapping": 30.0,
     },
     "glm4moe": {**_CHOICE, "expert_shared_count": 1},
+    "falcon-h1": {**_STATES, "ssm.inner_size": SPACE},
     "gpt-oss": {**_CHOICE, "attention.sliding_window": WINDOW},
     "gptneox": {"use_parallel_residual": True},
     "granite": {"logit_scale": 8.0},
@@ -253,6 +282,19 @@ METADATA: Mapping[str, Metadata] = {
     "lfm2moe": {**_CHOICE, "shortconv.l_cache": TAPS},
     "mamba2": {**_STATES, "ssm.inner_size": SPACE, "attention.head_count": 0, "feed_forward_length": 0},
     "minimax-m2": _CHOICE,
+    "jais": {"attention.max_alibi_bias": 8.0},
+    "mpt": {"attention.max_alibi_bias": 8.0},
+    "nemotron_h": {**_STATES, "ssm.inner_size": SPACE},
+    "nemotron_h_moe": {
+        **_CHOICE,
+        **_STATES,
+        "ssm.inner_size": SPACE,
+        "expert_shared_count": 1,
+        "expert_feed_forward_length": INNER,
+        "expert_shared_feed_forward_length": INNER,
+        "expert_weights_norm": True,
+        "expert_weights_scale": 2.5,
+    },
     "olmoe": _CHOICE,
     "qwen": {"feed_forward_length": 2 * INNER, "attention.head_count_kv": HEADS},
     "qwen2moe": _CHOICE,
@@ -264,19 +306,23 @@ METADATA: Mapping[str, Metadata] = {
         "expert_shared_feed_forward_length": INNER,
     },
     "qwen3moe": _CHOICE,
+    "qwen3next": {**_CHOICE, **_STATES, "ssm.inner_size": QUERIES, "expert_shared_feed_forward_length": INNER},
     "qwen3vlmoe": _CHOICE,
 }
 """What an architecture's file says besides the usual, without the prefix of its keys."""
 
-_BY_LAYER: Mapping[str, tuple[str, int, int]] = {
-    "gemma4": ("attention.sliding_window_pattern", True, False),
-    "granitehybrid": ("attention.head_count_kv", KV_HEADS, 0),
-    "lfm2": ("attention.head_count_kv", KV_HEADS, 0),
-    "lfm2moe": ("attention.head_count_kv", KV_HEADS, 0),
-    "qwen35": ("attention.recurrent_layers", 0, 1),
-    "qwen35moe": ("attention.recurrent_layers", 0, 1),
+_BY_LAYER: Mapping[str, Mapping[str, tuple[int, int]]] = {
+    "gemma4": {"attention.sliding_window_pattern": (True, False)},
+    "granitehybrid": {"attention.head_count_kv": (KV_HEADS, 0)},
+    "lfm2": {"attention.head_count_kv": (KV_HEADS, 0)},
+    "lfm2moe": {"attention.head_count_kv": (KV_HEADS, 0)},
+    "nemotron_h": {"attention.head_count_kv": (KV_HEADS, 0), "feed_forward_length": (0, INNER)},
+    "nemotron_h_moe": {"attention.head_count_kv": (0, 0), "feed_forward_length": (0, INNER)},
+    "qwen3next": {"attention.recurrent_layers": (0, 1)},
+    "qwen35": {"attention.recurrent_layers": (0, 1)},
+    "qwen35moe": {"attention.recurrent_layers": (0, 1)},
 }
-"""A key with a value for each layer, and what it is for even and for odd ones."""
+"""Keys with a value for each layer, and what it is for even and for odd ones."""
 
 
 def sketch(architecture: str, layers: int = 2, seed: int = 0) -> tuple[Metadata, Tensors]:
@@ -294,8 +340,7 @@ def sketch(architecture: str, layers: int = 2, seed: int = 0) -> tuple[Metadata,
         "attention.layer_norm_rms_epsilon": 1e-6,
         "attention.layer_norm_epsilon": 1e-6,
     } | METADATA.get(architecture, {})
-    if architecture in _BY_LAYER:
-        key, *values = _BY_LAYER[architecture]
+    for key, values in _BY_LAYER.get(architecture, {}).items():
         metadata[key] = [values[layer % 2] for layer in range(layers)]
     rng = np.random.default_rng(seed)
     shapes = _shapes(architecture, layers)

@@ -31,9 +31,18 @@ def attend(b: ProgramBuilder, differences: Differences, layer: int, x: str) -> M
         window=positions.window,
         soft_cap=differences.attention_cap or None,
         sinks=b.tensors.vector(f"blk.{layer}.attn_sinks.weight", heads) if differences.sinks else None,
+        slopes=_slopes(heads, differences.alibi) if differences.alibi else (),
     )
     b.emit(op)
     return Mixed(out, f"blk.{layer}.attn_output")
+
+
+def _slopes(heads: int, steepness: float) -> tuple[float, ...]:
+    """Return the slopes of ALiBi: a geometric series for the first 2^n heads, others lie between these."""
+    power = 1 << (heads.bit_length() - 1)
+    first = [2 ** (-steepness * (head + 1) / power) for head in range(power)]
+    others = [2 ** (-steepness * (head + 0.5) / power) for head in range(heads - power)]
+    return (*first, *others)
 
 
 def _project(b: ProgramBuilder, layer: int, x: str) -> tuple[str, ...]:

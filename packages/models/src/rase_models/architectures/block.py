@@ -4,7 +4,7 @@ Both are added to the rows. An architecture's file says how it differs. Norms of
 a part, biases and experts count where the file has their tensors.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from rase_models.architectures.attention import attend
 from rase_models.architectures.builder import ProgramBuilder
@@ -21,9 +21,12 @@ def build_decoder(b: ProgramBuilder, differences: Differences, mix: Mix = attend
     rows = b.embed("rows", differences.embedding_scale)
     if differences.learned_positions:
         _add_positions(b, rows)
+    if differences.embedding_norm is not None:
+        b.norm(rows, rows, differences.embedding_norm, kind=differences.norm)
     for layer in range(b.sizes.block_count):
         rows = _block(b, differences, layer, rows, mix)
-    normed = b.norm("normed", rows, differences.output_norm, kind=differences.norm)
+    output_norm = differences.output_norm if differences.norm_weights else None
+    normed = b.norm("normed", rows, output_norm, kind=differences.norm)
     b.output(normed, factor=differences.logit_scale, soft_cap=differences.logit_cap)
     return b.program()
 
@@ -39,12 +42,13 @@ def _add_positions(b: ProgramBuilder, rows: str) -> None:
 def _block(b: ProgramBuilder, differences: Differences, layer: int, rows: str, mix: Mix) -> str:
     normed = _norm_before(b, differences, layer, differences.attention_norms, rows)
     mixed = mix(b, differences, layer, _attention_input(b, differences, layer, rows, normed))
-    values = mixed.buffer
+    values = [part.buffer for part in _parts(mixed)]
     if layer == b.sizes.block_count - 1:  # nothing after this looks at other rows
         rows, normed, values = _select_outputs(b, differences, rows, normed, values)
     width, factor = b.sizes.embedding_length, differences.residual_scale
-    update = b.linear("update", values, mixed.output, width, factor=factor)
-    _add(b, differences, layer, differences.attention_norms, rows, update)
+    for part, buffer in zip(_parts(mixed), values, strict=True):
+        update = b.linear("update", buffer, part.output, width, factor=factor)
+        _add(b, differences, layer, differences.attention_norms, rows, update)
     if differences.feed_forward is FeedForward.NONE:
         return rows
     if not differences.parallel:
@@ -52,6 +56,10 @@ def _block(b: ProgramBuilder, differences: Differences, layer: int, rows: str, m
     update = feed_forward(b, differences, layer, normed)
     _add(b, differences, layer, differences.feed_forward_norms, rows, update)
     return rows
+
+
+def _parts(mixed: Mixed) -> tuple[Mixed, ...]:
+    return (mixed,) if mixed.second is None else (mixed, *_parts(mixed.second))
 
 
 def _attention_input(b: ProgramBuilder, differences: Differences, layer: int, rows: str, normed: str) -> str:
@@ -62,18 +70,19 @@ def _attention_input(b: ProgramBuilder, differences: Differences, layer: int, ro
 
 
 def _select_outputs(
-    b: ProgramBuilder, differences: Differences, rows: str, normed: str, values: str
-) -> tuple[str, str, str]:
+    b: ProgramBuilder, differences: Differences, rows: str, normed: str, values: Sequence[str]
+) -> tuple[str, str, list[str]]:
     """Keep the wanted rows of what is read from here on."""
     if differences.parallel:
         normed = b.select_outputs(normed)
-    return b.select_outputs(rows), normed, b.select_outputs(values)
+    return b.select_outputs(rows), normed, [b.select_outputs(buffer) for buffer in values]
 
 
 def _norm_before(b: ProgramBuilder, differences: Differences, layer: int, norms: Norms, rows: str) -> str:
     if norms.before is None:
         return rows
-    return b.norm("normed", rows, f"blk.{layer}.{norms.before}", kind=differences.norm)
+    name = f"blk.{layer}.{norms.before}" if differences.norm_weights else None
+    return b.norm("normed", rows, name, kind=differences.norm)
 
 
 def _add(

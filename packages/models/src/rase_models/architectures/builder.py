@@ -105,13 +105,17 @@ class ProgramBuilder:
         width = self.width(x)
         out, epsilon = self.buffer(out, width), self.keys.number(kind.value)
         shape = (width // heads,) if shared else (heads, width // heads)
-        weight = None if name is None else self.tensors.vector(f"{name}.weight", *shape)
+        weight = None if name is None else self.tensors.vector(self._weight_of(name), *shape)
         if kind is Norm.RMS:
             self.emit(RmsNorm(out, x, weight, epsilon, heads, shared))
         else:
             bias = None if name is None else self.tensors.optional_vector(f"{name}.bias", *shape)
             self.emit(LayerNorm(out, x, weight, bias, epsilon, heads, shared))
         return out
+
+    def _weight_of(self, name: str) -> str:
+        """Return the name of a norm's weight, which some writers leave without an ending."""
+        return name if name in self.tensors else f"{name}.weight"
 
     def linear(
         self,

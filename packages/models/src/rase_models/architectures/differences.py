@@ -76,10 +76,14 @@ class Experts:
 
 @dataclass(frozen=True, slots=True)
 class Mixed:
-    """What the first part of a layer has made of its rows: a buffer, and the matrix that it goes through."""
+    """What the first part of a layer has made of its rows: a buffer, and the matrix that it goes through.
+
+    Where two work side by side, there is a second.
+    """
 
     buffer: str
     output: str
+    second: "Mixed | None" = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,6 +97,9 @@ class Differences:
         feed_forward_scaled: whether the scalars of the feed-forward matrices count.
         parallel: whether the feed-forward network reads what attention reads.
         own_attention_norm: where the parts are parallel, the norm before attention alone, if the file has it.
+        norm_weights: whether norms of rows have weights.
+        embedding_norm: the norm of rows before the first layer.
+        alibi: scores of the last head fall by 2^-alibi for each position of distance, those of others faster.
         residual_scale: what attention and feed-forward network are multiplied by.
         attention_cap, logit_cap: soft caps, 0 for none.
         sinks: whether every head of attention has a sink.
@@ -111,7 +118,10 @@ class Differences:
     output_norm: str = "output_norm"
     parallel: bool = False
     own_attention_norm: str = "attn_norm_2"
+    norm_weights: bool = True
+    embedding_norm: str | None = None
     learned_positions: bool = False
+    alibi: float = 0.0
     embedding_scale: float = 1.0
     residual_scale: float = 1.0
     logit_scale: float = 1.0

@@ -15,7 +15,14 @@ def build(b: ProgramBuilder) -> Program:
 
 
 def scan_states(b: ProgramBuilder, differences: Differences, layer: int, x: str) -> Mixed:
-    """Emit a state space: a convolution, the scan over the states, a gate and a norm."""
+    """Emit a state space with a norm in the end."""
+    mixed = scan(b, layer, x)
+    b.norm(mixed.buffer, mixed.buffer, f"blk.{layer}.ssm_norm", read_state_sizes(b).groups, shared=False)
+    return mixed
+
+
+def scan(b: ProgramBuilder, layer: int, x: str) -> Mixed:
+    """Emit a state space: a convolution, the scan over the states, and a gate."""
     sizes, prefix = read_state_sizes(b), f"blk.{layer}.ssm_"
     inner, heads, part = sizes.inner, sizes.heads, sizes.groups * sizes.length
     outs = (("gate", inner), ("conv_in", inner + 2 * part), ("step", heads))
@@ -27,5 +34,4 @@ def scan_states(b: ProgramBuilder, differences: Differences, layer: int, x: str)
     out, state = b.buffer("mixed", inner), b.state(inner * sizes.length)
     b.emit(StateScan(out, values, b_parts, c_parts, step, decay, skip, heads, sizes.groups, state))
     b.emit(GatedActivation(out, gate, out, Activation.SILU))
-    b.norm(out, out, f"{prefix}norm", sizes.groups, shared=False)
     return Mixed(out, f"{prefix}out")

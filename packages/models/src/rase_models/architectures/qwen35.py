@@ -25,15 +25,20 @@ def build(b: ProgramBuilder) -> Program:
     return build_with(b, Experts())
 
 
-def build_with(b: ProgramBuilder, experts: Experts) -> Program:
+def build_with(b: ProgramBuilder, experts: Experts, *, by_key_head: bool = False) -> Program:
     """Build qwen35, with experts where its layers have them.
 
     Text has one position in all sections of its rotary positions.
+
+    Args:
+        by_key_head: whether heads with the same key are neighbours in gated delta rules.
     """
     recurrent = _recurrent_layers(b)
 
     def mix(b: ProgramBuilder, differences: Differences, layer: int, x: str) -> Mixed:
-        return apply_delta_rule(b, layer, x) if recurrent[layer] else _attend(b, differences, layer, x)
+        if recurrent[layer]:
+            return apply_delta_rule(b, layer, x, by_key_head=by_key_head)
+        return _attend(b, differences, layer, x)
 
     differences = Differences(
         same_positions(b, RopePairing.HALVES),
