@@ -63,11 +63,20 @@ def test_auto_takes_the_cpu_where_nothing_faster_is_known() -> None:
     assert choose_device("auto") == "cpu"
 
 
-@pytest.mark.parametrize("name", ["abacus", "cuda"])
-def test_a_device_that_is_not_there_is_named(name: str) -> None:
-    with pytest.raises(BackendUnavailable, match=name) as caught:
-        choose_device(name)
+def test_a_device_that_is_not_there_is_named() -> None:
+    with pytest.raises(BackendUnavailable, match="abacus") as caught:
+        choose_device("abacus")
     assert "auto" in str(caught.value.advice)
+
+
+def test_a_gpu_may_be_chosen_by_its_number() -> None:
+    assert choose_device("CUDA:1") == "cuda:1"
+
+
+@pytest.mark.parametrize("name", ["cpu:1", "cuda:", "cuda:x"])
+def test_only_gpus_have_numbers(name: str) -> None:
+    with pytest.raises(BackendUnavailable, match="no such device"):
+        choose_device(name)
 
 
 def test_the_reference_backend_passes_its_check() -> None:
@@ -79,7 +88,7 @@ def test_the_reference_backend_passes_its_check() -> None:
 def test_auto_says_why_the_others_are_not_used() -> None:
     report = probe_devices("auto")
     assert [attempt.device.value for attempt in report.attempts] == ["cuda", "metal", "cpu"]
-    assert report.attempts[0].reason == "this version of rase has no such backend"
+    assert report.attempts[0].reason
     assert report.attempts[1].reason
     assert report.device is DevicePreference.CPU
 

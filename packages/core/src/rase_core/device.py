@@ -21,12 +21,14 @@ class DevicePreference(StrEnum):
 
     @classmethod
     def parse(cls, text: str) -> "DevicePreference":
-        """Return the device of this name, whatever its case.
+        """Return the device of this name, whatever its case; `cuda:1` is the second GPU.
 
         Raises BackendUnavailable for any other name.
         """
+        kind, colon, number = text.strip().lower().partition(":")
+        is_numbered = kind == cls.CUDA.value and number.isdecimal() and number.isascii()
         try:
-            return cls(text.strip().lower())
+            return cls(kind if is_numbered else kind + colon + number)
         except ValueError:
             raise BackendUnavailable(text, "no such device", f"choose one of {', '.join(cls)}") from None
 

@@ -25,7 +25,10 @@ def choose_device(name: str) -> str:
     The last resort is not tried out, which takes a while: loading a model says what is wrong with it.
     Raises BackendUnavailable for an unknown name, and when there is no such backend here.
     """
-    return choose_among(DevicePreference.parse(name).candidates(), BACKENDS)
+    preference = DevicePreference.parse(name)
+    if ":" in name:
+        return name.strip().lower()
+    return choose_among(preference.candidates(), BACKENDS)
 
 
 def choose_among(candidates: Sequence[DevicePreference], places: BackendPlaces) -> str:

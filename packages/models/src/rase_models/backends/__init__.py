@@ -26,22 +26,25 @@ BACKENDS: BackendPlaces = MappingProxyType(
         "reference": BackendPlace("rase_models.backends.reference", "ReferenceBackend"),
         "cpu": BackendPlace("rase_models.backends.cpu", "CpuBackend", ("cpu",)),
         "metal": BackendPlace("rase_models.backends.metal", "MetalBackend", ("metal",)),
+        "cuda": BackendPlace("rase_models.backends.cuda", "CudaBackend", ("cuda12", "cuda13")),
     }
 )
 
 
 def load_backend(name: str, places: BackendPlaces = BACKENDS) -> Backend:
-    """Import a backend.
+    """Import a backend; a number after a colon, as in `cuda:1`, is that of one of several devices.
 
     BackendUnavailable says which names there are, which extra to install, or why a library cannot be loaded.
     """
-    if name not in places:
+    kind, _, number = name.partition(":")
+    if kind not in places:
         advice = f"use the device auto, or one of {', '.join(places)}"
         raise BackendUnavailable(name, "this version of rase has no such backend", advice)
-    place = places[name]
-    with library_faults(name, place.extras):
+    place = places[kind]
+    with library_faults(kind, place.extras):
         module = import_module(place.module)
-        return cast(Backend, getattr(module, place.attribute)())
+        make = getattr(module, place.attribute)
+        return cast(Backend, make(ordinal=int(number)) if number else make())
 
 
 @contextmanager

@@ -116,14 +116,19 @@ def _q2_k(blocks: Blocks) -> Floats:
 
 
 def _q3_k(blocks: Blocks) -> Floats:
-    low = crumbs(blocks["qs"]).reshape(-1, 8, 32)
-    high = blocks["hmask"][:, None, :] >> _column(range(8)) & 1
-    codes = (low | high << 2).astype(np.int8) - np.int8(4)
-    scales = _scale(blocks, "d") * _q3_k_scales(blocks["scales"])
+    codes = q3_k_codes(blocks).astype(np.int8) - np.int8(4)
+    scales = _scale(blocks, "d") * q3_k_scales(blocks["scales"])
     return _each(scales) * codes.reshape(-1, 16, 16)
 
 
-def _q3_k_scales(packed: Codes) -> Codes:
+def q3_k_codes(blocks: Blocks) -> Codes:
+    """Return the 3-bit codes of Q3_K blocks, 4 above what they stand for: uint8 [blocks, 8, 32]."""
+    low = crumbs(blocks["qs"]).reshape(-1, 8, 32)
+    high = blocks["hmask"][:, None, :] >> _column(range(8)) & 1
+    return low | high << 2
+
+
+def q3_k_scales(packed: Codes) -> Codes:
     """Unpack 16 signed 6-bit scales of 12 bytes: 4 bits each in the first 8, 2 bits each in the rest."""
     low = nibbles(packed[:, :8], 8)
     high = packed[:, None, 8:] >> _column((0, 2, 4, 6)) & 3

@@ -72,7 +72,7 @@ class ReferenceBackend:
 
     name = "reference"
     is_stand_in = False
-    kv_types = (KvType.F32,)
+    kv_types: tuple[KvType, ...] = (KvType.F32,)
 
     def describe(self) -> str:
         """Say which machine and numpy compute."""

@@ -1,0 +1,75 @@
+"""Keys, values and states of sequences on the device."""
+
+from rase_models.backends.base import BLOCK_TOKENS
+from rase_models.backends.cuda.device import Device, Memory, Source
+from rase_models.kv_type import KvType
+from rase_models.program import KvLayer
+
+KV_NBYTES = {KvType.F16: 2, KvType.F32: 4}
+_NAMES = {KvType.F16: "F16", KvType.F32: "F32"}
+
+
+def attention_source(kv_type: KvType) -> Source:
+    """Return the kernels that read and write keys and values of a type."""
+    return Source("attention.cu", (("KEPT", _NAMES[kv_type]),))
+
+
+class Slots:
+    """Equal slots in one memory, which grows."""
+
+    def __init__(self, device: Device, slot_nbytes: int) -> None:
+        self._device, self._slot_nbytes = device, slot_nbytes
+        self._memory: Memory | None = None
+        self._count = 0
+
+    @property
+    def address(self) -> int:
+        """The address of the first slot."""
+        return self._memory.address if self._memory else 0
+
+    def reserve(self, count: int) -> bool:
+        """Make room for at least so many, all zero; return whether the address has changed."""
+        if count <= self._count:
+            return False
+        grown = self._device.allocate(count * self._slot_nbytes)
+        if self._memory is not None:
+            self._device.copy(grown.address, self._memory.address, self._count * self._slot_nbytes)
+            self._device.release(self._memory)
+        self._memory, self._count = grown, count
+        return True
+
+    def copy(self, source: int, target: int) -> None:
+        """Copy a slot."""
+        nbytes = self._slot_nbytes
+        self._device.copy(self.address + target * nbytes, self.address + source * nbytes, nbytes)
+
+    def close(self) -> None:
+        """Free the memory."""
+        if self._memory is not None:
+            self._device.release(self._memory)
+            self._memory, self._count = None, 0
+
+
+class LayerCache:
+    """The keys and values of one attention layer, [blocks, BLOCK_TOKENS, heads, length]."""
+
+    def __init__(self, device: Device, layer: KvLayer, group: int, kv_type: KvType) -> None:
+        self.group = group
+        position = layer.head_count_kv * KV_NBYTES[kv_type] * BLOCK_TOKENS
+        self.keys = Slots(device, position * layer.key_length)
+        self.values = Slots(device, position * layer.value_length)
+
+    def reserve(self, blocks: int) -> bool:
+        """Grow to at least so many blocks; return whether addresses have changed."""
+        moved = self.keys.reserve(blocks)
+        return self.values.reserve(blocks) or moved
+
+    def copy_block(self, source: int, target: int) -> None:
+        """Copy a block."""
+        self.keys.copy(source, target)
+        self.values.copy(source, target)
+
+    def close(self) -> None:
+        """Free the memory."""
+        self.keys.close()
+        self.values.close()

@@ -1,0 +1,83 @@
+"""Compiles kernels for a GPU by NVRTC, which needs no toolkit, and keeps them on disk.
+
+A file lives in `<cache>/cuda/<digest>.cubin`; the digest covers the sources, the macros, the architecture
+and NVRTC's version, so an entry is never stale. Writing is atomic, so processes may compile at the same time.
+"""
+
+import hashlib
+import os
+import tempfile
+from pathlib import Path
+
+from rase_core.errors import BackendFailure
+
+from rase_models.backends.cpu.kernel_cache import cache_directory
+from rase_models.backends.cuda.device import Source
+from rase_models.backends.cuda.formats import ELEMENTS, FORMATS, float_source
+from rase_models.backends.cuda.sources import headers, source_text
+from rase_models.kv_type import KvType
+
+ARCHITECTURES = ("sm_75", "sm_80", "sm_86", "sm_89", "sm_90", "sm_100", "sm_120")
+"""What every kernel is compiled for in tests."""
+
+_PLAIN = ("q8.cu", "gemm.cu", "norm.cu", "elementwise.cu", "rope.cu", "experts.cu", "recurrent.cu")
+
+
+def all_sources() -> tuple[Source, ...]:
+    """Return every file of kernels with every set of macros that is used."""
+    from rase_models.backends.cuda.cache import attention_source
+
+    attention = (attention_source(kind) for kind in (KvType.F16, KvType.F32))
+    floats = (float_source(type_) for type_ in ELEMENTS)
+    quantised = (form.source for form in FORMATS.values())
+    return tuple(dict.fromkeys((*map(Source, _PLAIN), *attention, *floats, *quantised)))
+
+
+def compiled(source: Source, architecture: str) -> bytes:
+    """Return the machine code of a file of kernels for an architecture such as sm_90.
+
+    Raises BackendFailure with the compiler's words if it does not compile.
+    """
+    from cupy.cuda import nvrtc
+
+    names = [name.encode() for name in headers()]
+    texts = [text.encode() for text in headers().values()]
+    program = nvrtc.createProgram(source_text(source.file), source.file, texts, names)
+    macros = (f"-D{name}={value}" for name, value in source.macros)
+    try:
+        nvrtc.compileProgram(program, (f"--gpu-architecture={architecture}", "--std=c++17", *macros))
+        return bytes(nvrtc.getCUBIN(program)) + b"\0"  # CuPy takes the last byte for a terminator
+    except nvrtc.NVRTCError as error:
+        raise BackendFailure(f"{source.file} does not compile: {nvrtc.getProgramLog(program)}") from error
+    finally:
+        nvrtc.destroyProgram(program)
+
+
+def cubin_path(source: Source, architecture: str) -> Path:
+    """Return a file with the machine code, compiled unless it is there; raises BackendFailure."""
+    path = cache_directory() / "cuda" / f"{_digest(source, architecture)}.cubin"
+    if not path.exists():
+        path.parent.mkdir(parents=True, exist_ok=True)
+        _write(path, compiled(source, architecture))
+    return path
+
+
+def _write(path: Path, code: bytes) -> None:
+    handle, name = tempfile.mkstemp(dir=path.parent)
+    with os.fdopen(handle, "wb") as file:
+        file.write(code)
+    Path(name).replace(path)
+
+
+def _digest(source: Source, architecture: str) -> str:
+    from cupy.cuda import nvrtc
+
+    known = (
+        source.file,
+        source.macros,
+        architecture,
+        nvrtc.getVersion(),
+        source_text(source.file),
+        headers(),
+    )
+    return hashlib.sha256(repr(known).encode()).hexdigest()[:32]

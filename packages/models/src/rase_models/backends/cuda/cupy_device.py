@@ -1,0 +1,162 @@
+"""A GPU, by CuPy: its runtime, its loader of modules, its graphs and its cuBLAS."""
+
+from collections.abc import Sequence
+from importlib.metadata import version
+
+import cupy
+import numpy as np
+from cupy.cuda import runtime
+from numpy.typing import NDArray
+from rase_core.errors import BackendUnavailable
+
+from rase_models.backends.cuda.compiler import cubin_path
+from rase_models.backends.cuda.device import Command, Gemm, Launch, Memory, Replay, Source
+from rase_models.backends.cuda.faults import run_faults, start_faults
+
+_LEAST_CAPABILITY = 75  # Turing: int8 dot products and the kernels' tests begin there
+_HALF, _FLOAT = 2, 0  # of cudaDataType
+_COMPUTE_FLOAT = 68
+_DEFAULT_ALGORITHM = -1
+_TRANSPOSED, _AS_IT_IS = 1, 0
+
+
+class CupyDevice:
+    """The GPU with a number; raises BackendUnavailable, with what to do, if it cannot be used."""
+
+    is_stand_in = False
+
+    def __init__(self, ordinal: int = 0) -> None:
+        with start_faults():
+            count = runtime.getDeviceCount()
+            if not 0 <= ordinal < count:
+                raise BackendUnavailable(
+                    f"cuda:{ordinal}",
+                    f"there are {count} GPUs, the first is number 0",
+                    "nvidia-smi -L lists them",
+                )
+            self._device = cupy.cuda.Device(ordinal)
+            self._device.use()
+            self._properties = runtime.getDeviceProperties(ordinal)
+            self._stream = cupy.cuda.Stream(non_blocking=True)
+        capability = int(self._device.compute_capability)
+        if capability < _LEAST_CAPABILITY:
+            raise BackendUnavailable(
+                "cuda",
+                f"the GPU's compute capability is {capability / 10}, 7.5 is needed",
+                "use --device cpu",
+            )
+        self._architecture = f"sm_{capability}"
+        self._kernels: dict[tuple[Source, str], cupy.RawKernel] = {}
+        self._modules: dict[Source, cupy.RawModule] = {}
+
+    def describe(self) -> str:
+        """Name the GPU, its memory, and the versions of CuPy and of the driver."""
+        name = self._properties["name"].decode()
+        free, total = self._memory()
+        driver = runtime.driverGetVersion()
+        versions = f"cupy {version_of_cupy()}, driver for CUDA {driver // 1000}.{driver % 1000 // 10}"
+        return f"{name}, {free / 1e9:.1f} of {total / 1e9:.1f} GB free, {versions}"
+
+    def free_nbytes(self) -> int:
+        """Return how much memory could be allocated."""
+        return self._memory()[0]
+
+    def _memory(self) -> tuple[int, int]:
+        with run_faults(), self._device:
+            free, total = runtime.memGetInfo()
+        return int(free), int(total)
+
+    def allocate(self, nbytes: int) -> Memory:
+        """Return memory that is all zero."""
+        with run_faults(), self._device:
+            owner = cupy.cuda.memory.Memory(max(nbytes, 1))
+            runtime.memsetAsync(owner.ptr, 0, max(nbytes, 1), self._stream.ptr)
+        return Memory(owner.ptr, nbytes, owner)
+
+    def release(self, memory: Memory) -> None:
+        """Wait for what was asked for; the memory goes back with its last owner."""
+        with run_faults(), self._device:
+            self._stream.synchronize()
+
+    def write(self, address: int, values: NDArray[np.generic]) -> None:
+        """Copy a contiguous array to the device."""
+        with run_faults(), self._device:
+            kind = runtime.memcpyHostToDevice
+            runtime.memcpyAsync(address, values.ctypes.data, values.nbytes, kind, self._stream.ptr)
+            self._stream.synchronize()
+
+    def read(self, address: int, out: NDArray[np.generic]) -> None:
+        """Copy from the device into a contiguous array."""
+        with run_faults(), self._device:
+            kind = runtime.memcpyDeviceToHost
+            runtime.memcpyAsync(out.ctypes.data, address, out.nbytes, kind, self._stream.ptr)
+            self._stream.synchronize()
+
+    def copy(self, target: int, source: int, nbytes: int) -> None:
+        """Copy from one place of the device to another."""
+        with run_faults(), self._device:
+            kind = runtime.memcpyDeviceToDevice
+            runtime.memcpyAsync(target, source, nbytes, kind, self._stream.ptr)
+
+    def execute(self, commands: Sequence[Command]) -> None:
+        """Execute commands one after another."""
+        with run_faults(), self._device, self._stream:
+            for command in commands:
+                if isinstance(command, Gemm):
+                    self._multiply(command)
+                else:
+                    self._launch(command)
+
+    def record(self, launches: Sequence[Launch]) -> Replay:
+        """Make a CUDA graph of launches."""
+        with run_faults(), self._device, self._stream:
+            for launch in launches:
+                self._kernel(launch)  # nothing may be loaded while a graph is recorded
+            self._stream.begin_capture()
+            try:
+                for launch in launches:
+                    self._launch(launch)
+            finally:
+                graph = self._stream.end_capture()
+
+        def replay() -> None:
+            with run_faults(), self._device:
+                graph.launch(self._stream)
+
+        return replay
+
+    def _launch(self, launch: Launch) -> None:
+        kernel = self._kernel(launch)
+        kernel(launch.grid, (launch.threads, 1, 1), launch.arguments, shared_mem=launch.shared)
+
+    def _kernel(self, launch: Launch) -> cupy.RawKernel:
+        key = launch.source, launch.kernel
+        if key not in self._kernels:
+            self._kernels[key] = self._module(launch.source).get_function(launch.kernel)
+        return self._kernels[key]
+
+    def _module(self, source: Source) -> cupy.RawModule:
+        if source not in self._modules:
+            path = cubin_path(source, self._architecture)
+            self._modules[source] = cupy.RawModule(path=str(path))
+        return self._modules[source]
+
+    def _multiply(self, gemm: Gemm) -> None:
+        """Call cuBLAS, which counts columns first: out.T = weight @ x.T."""
+        from cupy.cuda import device
+        from cupy_backends.cuda.libs import cublas
+
+        one, zero = np.array(1, np.float32), np.array(0, np.float32)
+        kind = _HALF if gemm.is_half else _FLOAT
+        handle = device.get_cublas_handle()
+        cublas.setStream(handle, self._stream.ptr)
+        cublas.gemmEx(
+            *(handle, _TRANSPOSED, _AS_IT_IS, gemm.outs, gemm.rows, gemm.columns, one.ctypes.data),
+            *(gemm.weight, kind, gemm.columns, gemm.x, kind, gemm.columns, zero.ctypes.data),
+            *(gemm.out, _FLOAT, gemm.outs, _COMPUTE_FLOAT, _DEFAULT_ALGORITHM),
+        )
+
+
+def version_of_cupy() -> str:
+    """Return CuPy's version, under whichever name it is installed."""
+    return str(getattr(cupy, "__version__", None) or version("cupy"))

@@ -1,0 +1,70 @@
+#include "numbers.cuh"
+#define SILU 0
+#define GELU_TANH 1
+#define SIGMOID 2
+#define SOFTPLUS 3
+#define NONE 4
+#define CLAMPED_SWIGLU 5
+#define RELU 6
+#define RELU_SQUARED 7
+#define INDEX ((i64)blockIdx.x * blockDim.x + threadIdx.x)
+
+__device__ __forceinline__ float sigmoid(float x) { return 1.0f / (1.0f + expf(-x)); }
+
+__device__ __forceinline__ float activated(float x, int kind) {
+    if (kind == SILU) return x * sigmoid(x);
+    if (kind == GELU_TANH) return 0.5f * x * (1.0f + tanhf(0.7978845608f * (x + 0.044715f * x * x * x)));
+    if (kind == SIGMOID) return sigmoid(x);
+    if (kind == SOFTPLUS) return fmaxf(x, 0.0f) + log1pf(expf(-fabsf(x)));
+    float positive = fmaxf(x, 0.0f);
+    if (kind == RELU) return positive;
+    if (kind == RELU_SQUARED) return positive * positive;
+    return x;
+}
+
+extern "C" __global__ void activate(float* out, const float* x, const float* bias, int width, int kind, i64 count) {
+    i64 index = INDEX;
+    if (index < count) out[index] = activated(bias ? x[index] + bias[index % width] : x[index], kind);
+}
+
+// The gate is [rows, gate_width], which is `width` or 1.
+extern "C" __global__ void gate(
+    float* out, const float* gates, const float* up, int width, int gate_width, int kind, i64 count) {
+    i64 index = INDEX;
+    if (index >= count) return;
+    float x = gates[gate_width == 1 ? index / width : index], y = up[index];
+    if (kind == CLAMPED_SWIGLU) {
+        x = fminf(x, 7.0f);
+        y = fmaxf(-7.0f, fminf(y, 7.0f)) + 1.0f;
+        out[index] = x * sigmoid(1.702f * x) * y;
+    } else {
+        out[index] = activated(x, kind) * y;
+    }
+}
+
+extern "C" __global__ void soft_cap(float* x, float cap, i64 count) {
+    i64 index = INDEX;
+    if (index < count) x[index] = cap * tanhf(x[index] / cap);
+}
+
+extern "C" __global__ void add(float* out, const float* x, const float* y, float scale, i64 count) {
+    i64 index = INDEX;
+    if (index < count) out[index] = (x[index] + y[index]) * scale;
+}
+
+// x has `x_parts` parts of `x_length`, one for all or as many as out, which are `length` long.
+extern "C" __global__ void copy_parts(
+    float* out, const float* x, int parts, int length, int x_parts, int x_length, int width, int first,
+    int out_first, i64 count) {
+    i64 index = INDEX;
+    if (index >= count) return;
+    int column = (int)(index % width), part = (int)(index / width % parts);
+    i64 row = index / width / parts;
+    i64 source = (row * x_parts + (x_parts == 1 ? 0 : part)) * x_length + first + column;
+    out[(row * parts + part) * length + out_first + column] = x[source];
+}
+
+extern "C" __global__ void take_rows(float* out, const float* x, const int* numbers, int width, i64 count) {
+    i64 index = INDEX;
+    if (index < count) out[index] = x[(i64)numbers[index / width] * width + index % width];
+}

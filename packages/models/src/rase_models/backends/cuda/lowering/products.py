@@ -1,0 +1,148 @@
+"""Products of rows with matrices: by own kernels for few rows, by cuBLAS for many."""
+
+from dataclasses import dataclass
+
+from rase_models.backends.cuda.device import Source
+from rase_models.backends.cuda.formats import GROUP
+from rase_models.backends.cuda.lowering.run import THREADS, Run, f32, i32, i64, u64
+from rase_models.backends.cuda.matrices import Matrix
+from rase_models.gguf import GgmlType
+from rase_models.program import Embed, HeadLinear, Linear
+
+_WARPS = 4
+_ROWS_AT_ONCE = 4
+_Q8 = Source("q8.cu")
+_GEMM = Source("gemm.cu")
+
+
+@dataclass(frozen=True, slots=True)
+class Product:
+    """What a product does besides multiplying, in the terms of product.cuh; addresses, 0 for none."""
+
+    parts: int = 1
+    x_parts: int = 1
+    choice: int = 0
+    bias: int = 0
+    part_scales: int = 0
+    scale: float = 1.0
+    bias_scale: float = 1.0
+
+
+def embed(op: Embed, run: Run) -> None:
+    matrix = run.weights[op.weight]
+    numbers = run.input("positions" if op.by_position else "tokens")
+    planes = tuple(u64(plane) for plane in matrix.planes)
+    out = run.written(op.out)
+    run.launch(
+        matrix.source,
+        "look_up",
+        (run.rows, 1, 1),
+        out,
+        *planes,
+        numbers,
+        i32(matrix.columns),
+        f32(op.scale),
+        threads=128,
+    )
+
+
+def linear(op: Linear, run: Run) -> None:
+    matrix = run.weights[op.weight]
+    product = Product(bias=int(run.vector(op.bias)), scale=op.scale, bias_scale=op.bias_scale)
+    if run.is_small or matrix.is_vector:
+        multiply(run, run_buffer(run, op.x), int(run.written(op.out)), matrix, product)
+    else:
+        _multiply_many(run, op, matrix, product)
+
+
+def head_linear(op: HeadLinear, run: Run) -> None:
+    matrix = run.weights[op.weight]
+    product = Product(parts=op.heads, x_parts=op.heads)
+    multiply(run, run_buffer(run, op.x), int(run.written(op.out)), matrix, product)
+
+
+@dataclass(frozen=True, slots=True)
+class X:
+    """What is multiplied: float32 rows at an address, and the name of the buffer, if it is one."""
+
+    address: int
+    width: int
+    name: str | None = None
+
+
+def run_buffer(run: Run, name: str) -> X:
+    """Return a buffer to multiply."""
+    return X(int(run.read(name)), run.width(name), name)
+
+
+def multiply(run: Run, x: X, out: int, matrix: Matrix, product: Product) -> None:
+    """Add a product by an own kernel, with a warp for each row of the matrix."""
+    arguments = (
+        u64(out),
+        i32(run.rows),
+        i32(matrix.outs),
+        i32(matrix.columns),
+        i32(product.parts),
+        i32(product.x_parts),
+        i32(matrix.stride),
+        u64(product.choice),
+        u64(product.bias),
+        u64(product.part_scales),
+        f32(product.scale),
+        f32(product.bias_scale),
+    )
+    at_once = 1 if product.choice or run.rows == 1 else _ROWS_AT_ONCE
+    kernel = "multiply_one" if at_once == 1 else "multiply_four"
+    grid = (-(-matrix.outs // _WARPS), -(-run.rows // at_once), product.parts)
+    planes = tuple(u64(plane) for plane in matrix.planes)
+    source = (u64(x.address),) if not matrix.is_quantised else _quantised(run, x)
+    run.launch(matrix.source, kernel, grid, *arguments, *planes, *source, threads=32 * _WARPS)
+
+
+def codes_of(run: Run, width: int, name: str) -> tuple[int, int]:
+    """Return the addresses where the codes and scales of a buffer go."""
+    codes = run.scratch(f"codes of {name}", width)
+    return int(codes), int(run.scratch(f"scales of {name}", 16 * (width // GROUP)))
+
+
+def _quantised(run: Run, x: X) -> tuple[u64, u64]:
+    """Return the addresses of the codes and scales of rows, which are quantised unless they are already."""
+    held = run.codes.get(x.name) if x.name else None
+    if held is None:
+        held = codes_of(run, x.width, x.name or f"parts {x.width}")
+        groups = run.rows * x.width // GROUP
+        grid = (-(-groups // _WARPS), 1, 1)
+        arguments = (u64(held[0]), u64(held[1]), u64(x.address), i64(groups))
+        run.launch(_Q8, "quantise", grid, *arguments, threads=32 * _WARPS)
+        if x.name:
+            run.codes[x.name] = held
+    return u64(held[0]), u64(held[1])
+
+
+def _multiply_many(run: Run, op: Linear, matrix: Matrix, product: Product) -> None:
+    """Add a product by cuBLAS: in float16 with rows divided by their maxima, in float32 for such weights."""
+    x, largest, is_half = run.read(op.x), u64(0), matrix.type is not GgmlType.F32
+    weight = matrix.planes[0] if matrix.type in (GgmlType.F32, GgmlType.F16) else _dequantised(run, matrix)
+    if is_half:
+        halves, largest = run.scratch("halves", 2 * matrix.columns), run.scratch("maxima", 4)
+        run.launch(_GEMM, "to_half", (run.rows, 1, 1), halves, largest, x, i32(matrix.columns))
+        x = halves
+    out = run.written(op.out)
+    run.gemm(int(out), int(x), weight, matrix, is_half)
+    if is_half or product.bias or product.scale != 1.0:
+        count = run.rows * matrix.outs
+        arguments = (out, largest, u64(product.bias), i32(matrix.outs), i64(count))
+        grid = (-(-count // THREADS), 1, 1)
+        run.launch(_GEMM, "finish", grid, *arguments, f32(product.scale), f32(product.bias_scale))
+
+
+def _dequantised(run: Run, matrix: Matrix) -> int:
+    """Return the address of a float16 copy of a matrix, which the next one takes the place of."""
+    values = matrix.outs * matrix.columns
+    out = run.workspace.whole("matrix", 2 * values)
+    planes = tuple(u64(plane) for plane in matrix.planes)
+    if matrix.is_quantised:
+        run.each(matrix.source, "dequantise", values // GROUP, u64(out), *planes, i64(0))
+    else:
+        run.each(matrix.source, "dequantise", values, u64(out), *planes)
+    return out

@@ -1,0 +1,79 @@
+"""Which function lowers which op."""
+
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
+
+from rase_models.backends.cuda.device import Command
+from rase_models.backends.cuda.lowering.attention import attention
+from rase_models.backends.cuda.lowering.elementwise import (
+    activate,
+    add,
+    copy_parts,
+    gated_activation,
+    norm,
+    rotate,
+    select_outputs,
+    soft_cap,
+)
+from rase_models.backends.cuda.lowering.experts import moe_ffn
+from rase_models.backends.cuda.lowering.products import embed, head_linear, linear
+from rase_models.backends.cuda.lowering.recurrent import gated_delta, short_conv, state_scan
+from rase_models.backends.cuda.lowering.run import Run
+from rase_models.program import (
+    Activate,
+    Add,
+    Attention,
+    CopyParts,
+    Embed,
+    GatedActivation,
+    GatedDelta,
+    HeadLinear,
+    LayerNorm,
+    Linear,
+    MoeFfn,
+    Op,
+    RmsNorm,
+    Rotate,
+    SelectOutputs,
+    ShortConv,
+    SoftCap,
+    StateScan,
+)
+
+LOWERINGS: Mapping[type[Op], Callable[..., None]] = MappingProxyType(
+    {
+        Activate: activate,
+        Add: add,
+        Attention: attention,
+        CopyParts: copy_parts,
+        Embed: embed,
+        GatedActivation: gated_activation,
+        GatedDelta: gated_delta,
+        HeadLinear: head_linear,
+        LayerNorm: norm,
+        Linear: linear,
+        MoeFfn: moe_ffn,
+        RmsNorm: norm,
+        Rotate: rotate,
+        SelectOutputs: select_outputs,
+        ShortConv: short_conv,
+        SoftCap: soft_cap,
+        StateScan: state_scan,
+    }
+)
+"""The function of every op."""
+
+
+def lowered(run: Run) -> list[Command]:
+    """Return the commands of a run; without outputs those that fill the caches, which come first."""
+    selected = False
+    for op in run.program.ops:
+        if isinstance(op, SelectOutputs):
+            if run.outputs == 0:
+                break
+            selected = True
+        elif selected and run.rows != run.outputs:
+            run.codes.clear()
+            run.rows = run.outputs
+        LOWERINGS[type(op)](op, run)
+    return run.commands

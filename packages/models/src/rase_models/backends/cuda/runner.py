@@ -1,0 +1,182 @@
+"""Run Programs on a CUDA device."""
+
+from collections.abc import Iterator, Mapping
+from types import MappingProxyType
+from typing import cast
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rase_models.backends.base import Rows
+from rase_models.backends.cuda.cache import LayerCache, Slots, attention_source
+from rase_models.backends.cuda.device import Device, Launch, Memory, Replay
+from rase_models.backends.cuda.inputs import Inputs
+from rase_models.backends.cuda.lowering import Run, lowered
+from rase_models.backends.cuda.matrices import Matrix, put_matrix, sliced
+from rase_models.backends.cuda.workspace import SMALL, Workspace
+from rase_models.gguf import Weight
+from rase_models.kv_type import KvType
+from rase_models.program import Attention, Embed, HeadLinear, Linear, MoeFfn, Op, Program, Rotate
+
+MAX_ROWS = 1024
+_MOST_RECORDED = 64
+_MATRICES: Mapping[type[Op], tuple[str, ...]] = MappingProxyType(
+    {
+        Embed: ("weight",),
+        Linear: ("weight",),
+        HeadLinear: ("weight",),
+        MoeFfn: ("router", "gate", "up", "down"),
+    }
+)
+
+
+class CudaRunner:
+    """A Program with its weights, caches and states on a device.
+
+    Runs of few rows are recorded once (a CUDA graph) and replayed: nothing in them depends on tokens or
+    positions, which are read from device memory.
+    """
+
+    max_rows = MAX_ROWS
+    threads = None
+
+    def __init__(self, device: Device, program: Program, weights: Iterator[Weight], kv_type: KvType) -> None:
+        self._device, self._program = device, program
+        self._memories: list[Memory] = []
+        self._attention = attention_source(kv_type)
+        self._groups = program.kv_groups
+        self._caches = _caches(device, program, kv_type)
+        self._states = [Slots(device, 4 * size) for size in program.state_sizes]
+        self._recorded: dict[tuple[int, int, int], Replay] = {}
+        self._workspace = Workspace(device, MAX_ROWS)
+        try:
+            self._weights = self._put(weights)
+            self._constants = self._put_constants()
+            self._inputs = Inputs(device, MAX_ROWS)
+        except BaseException:
+            self._release()
+            raise
+
+    def _put(self, weights: Iterator[Weight]) -> Mapping[str, Matrix]:
+        kept: dict[str, Matrix] = {}
+        matrices = multiplied(self._program)
+        for weight in weights:
+            name = weight.info.name
+            if name in self._program.tensors:
+                kept[name], memory = put_matrix(self._device, weight, name in matrices)
+                self._memories.append(memory)
+        slices = self._program.slices.items()
+        return kept | {name: sliced(kept[part.tensor], part) for name, part in slices if part.tensor in kept}
+
+    def _put_constants(self) -> Mapping[tuple[float, ...], int]:
+        """Put the frequencies of ropes, scales of experts and slopes of heads on the device."""
+        found: dict[tuple[float, ...], type[np.floating]] = {}
+        for op in self._program.ops:
+            if isinstance(op, Rotate):
+                found[op.rope.frequencies] = np.float64
+            if isinstance(op, MoeFfn):
+                scales = (op.gate_scales, op.up_scales, op.down_scales)
+                found.update({values: np.float32 for values in scales if values})
+            if isinstance(op, Attention) and op.slopes:
+                found[op.slopes] = np.float32
+        return {values: self._constant(np.array(values, kind)) for values, kind in found.items()}
+
+    def _constant(self, values: NDArray[np.floating]) -> int:
+        memory = self._device.allocate(values.nbytes)
+        self._memories.append(memory)
+        self._device.write(memory.address, values)
+        return memory.address
+
+    def reserve(self, group: int, blocks: int) -> None:
+        """Make room for at least so many KV blocks of a group of layers. Raises DeviceOutOfMemory."""
+        moved = [self._caches[layer].reserve(blocks) for layer in self._groups[group].layers]
+        if any(moved):
+            self._recorded.clear()
+
+    def copy_block(self, group: int, source: int, target: int) -> None:
+        """Copy a KV block of a group, all its layers."""
+        for layer in self._groups[group].layers:
+            self._caches[layer].copy_block(source, target)
+
+    def reserve_states(self, slots: int) -> None:
+        """Make room for at least so many slots of states. Raises DeviceOutOfMemory."""
+        moved = [states.reserve(slots) for states in self._states]
+        if any(moved):
+            self._recorded.clear()
+
+    def copy_state(self, source: int, target: int) -> None:
+        """Copy a slot, all states."""
+        for states in self._states:
+            states.copy(source, target)
+
+    def run(self, rows: Rows) -> NDArray[np.float32]:
+        """Compute float32 [outputs, vocab_size]; writes keys and values of all rows.
+
+        Raises DeviceOutOfMemory, and BackendFailure when the device fails.
+        """
+        if self._inputs.write(rows):
+            self._recorded.clear()
+        key = (len(rows.tokens), len(rows.outputs), rows.block_tables.shape[1])
+        if len(rows.tokens) <= SMALL:
+            self._replay(key)()
+        else:
+            self._device.execute(lowered(self._run(key)))
+        logits = np.empty((len(rows.outputs), self._program.vocab_size), np.float32)
+        if logits.size:
+            self._device.read(self._logits(len(rows.outputs)), logits)
+        return logits
+
+    def _logits(self, outputs: int) -> int:
+        return self._workspace.rows("logits", outputs, 4 * self._program.vocab_size)
+
+    def _replay(self, key: tuple[int, int, int]) -> Replay:
+        if key not in self._recorded:
+            if len(self._recorded) >= _MOST_RECORDED:
+                self._recorded.clear()
+            launches = cast(list[Launch], lowered(self._run(key)))
+            self._recorded[key] = self._device.record(launches)
+        return self._recorded[key]
+
+    def _run(self, key: tuple[int, int, int]) -> Run:
+        rows, outputs, sequences = key
+        return Run(
+            self._program,
+            self._weights,
+            self._caches,
+            self._states,
+            self._inputs,
+            self._workspace,
+            self._constants,
+            self._attention,
+            rows,
+            outputs,
+            sequences,
+        )
+
+    def close(self) -> None:
+        """Free the memory."""
+        self._inputs.close()
+        self._release()
+
+    def _release(self) -> None:
+        self._recorded.clear()
+        self._workspace.close()
+        for cache in self._caches:
+            cache.close()
+        for states in self._states:
+            states.close()
+        for memory in self._memories:
+            self._device.release(memory)
+        self._memories.clear()
+
+
+def multiplied(program: Program) -> frozenset[str]:
+    """Return the tensors that rows are multiplied with or looked up in; all others are kept as float32."""
+    names = (getattr(op, field) for op in program.ops for field in _MATRICES.get(type(op), ()))
+    return frozenset(program.slices[name].tensor if name in program.slices else name for name in names)
+
+
+def _caches(device: Device, program: Program, kv_type: KvType) -> tuple[LayerCache, ...]:
+    groups = {layer: index for index, group in enumerate(program.kv_groups) for layer in group.layers}
+    layers = enumerate(program.kv_layers)
+    return tuple(LayerCache(device, layer, groups[index], kv_type) for index, layer in layers)

@@ -1,0 +1,164 @@
+"""A device of the CUDA backend in the memory of this process."""
+
+import ctypes
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+from rase_core.errors import BackendFailure, DeviceOutOfMemory
+
+from rase_models.backends.cuda.device import Command, Gemm, Launch, Memory, Replay
+from rase_models.testing_cuda.compiler import compiler, library
+
+_ALIGNMENT = 256
+_GUARD = 1024
+_UNTOUCHED = 0xFF  # floats of such bytes are no numbers, so that reading them shows as well
+_MOST_ARGUMENTS = 64
+
+
+class EmulatedFault(BackendFailure):
+    """A kernel did what no kernel may."""
+
+
+def has_compiler() -> bool:
+    """Say whether kernels can be compiled here."""
+    return compiler() is not None
+
+
+class EmulatedDevice:
+    """Kernels run on the CPU; what they do wrong raises EmulatedFault.
+
+    Args:
+        seed: the order of threads, warps and blocks: 0 ascending, 1 descending, others at random.
+        nbytes: the memory that there is.
+    """
+
+    is_stand_in = True
+
+    def __init__(self, seed: int = 0, nbytes: int = 1 << 34) -> None:
+        self.seed = seed
+        self.launches = 0
+        self._free = nbytes
+        self._held: dict[int, tuple[Memory, NDArray[np.uint8]]] = {}
+
+    def describe(self) -> str:
+        """Say what stands in for a GPU."""
+        return "CUDA kernels on the CPU, for tests"
+
+    def free_nbytes(self) -> int:
+        """Return how much memory could be allocated."""
+        return self._free
+
+    @property
+    def held_nbytes(self) -> int:
+        """How much memory is allocated."""
+        return sum(memory.nbytes for memory, _ in self._held.values())
+
+    def allocate(self, nbytes: int) -> Memory:
+        """Return memory that is all zero, between two guards."""
+        if nbytes > self._free:
+            raise DeviceOutOfMemory("cuda", f"{nbytes} bytes are asked for, {self._free} are free")
+        owner = np.full(nbytes + 2 * _GUARD + _ALIGNMENT, _UNTOUCHED, np.uint8)
+        address = -(-(owner.ctypes.data + _GUARD) // _ALIGNMENT) * _ALIGNMENT
+        first = address - owner.ctypes.data
+        owner[first : first + nbytes] = 0
+        self._free -= nbytes
+        memory = Memory(address, nbytes)
+        self._held[address] = memory, owner
+        return memory
+
+    def release(self, memory: Memory) -> None:
+        """Give memory back; later use of it is a fault."""
+        del self._held[memory.address]
+        self._free += memory.nbytes
+
+    def write(self, address: int, values: NDArray[np.generic]) -> None:
+        """Copy a contiguous array to the device."""
+        self._check_range(address, values.nbytes)
+        ctypes.memmove(address, values.ctypes.data, values.nbytes)
+
+    def read(self, address: int, out: NDArray[np.generic]) -> None:
+        """Copy from the device into a contiguous array."""
+        self._check_range(address, out.nbytes)
+        ctypes.memmove(out.ctypes.data, address, out.nbytes)
+
+    def copy(self, target: int, source: int, nbytes: int) -> None:
+        """Copy from one place of the device to another."""
+        self._check_range(target, nbytes)
+        self._check_range(source, nbytes)
+        ctypes.memmove(target, source, nbytes)
+
+    def execute(self, commands: Sequence[Command]) -> None:
+        """Execute commands one after another."""
+        for command in commands:
+            if isinstance(command, Gemm):
+                self._multiply(command)
+            else:
+                self._launch(command)
+
+    def record(self, launches: Sequence[Launch]) -> Replay:
+        """Keep launches as they are now."""
+        kept = tuple(launches)
+        if any(isinstance(launch, Gemm) for launch in kept):
+            raise EmulatedFault("cuBLAS cannot be recorded")
+        return lambda: self.execute(kept)
+
+    def _launch(self, launch: Launch) -> None:
+        self.run(library(launch.source), launch)
+
+    def run(self, kernels: ctypes.CDLL, launch: Launch) -> None:
+        """Run a kernel of a compiled library."""
+        self.launches += 1
+        self._check_arguments(kernels, launch)
+        values = [np.array(argument) for argument in launch.arguments]
+        given = (ctypes.c_void_p * max(1, len(values)))(*(value.ctypes.data for value in values))
+        shape = (ctypes.c_uint * 4)(*launch.grid, launch.threads)
+        call = kernels[f"launch_{launch.kernel}"]
+        call.restype = ctypes.c_char_p
+        fault = call(given, shape, ctypes.c_size_t(launch.shared), ctypes.c_uint(self.seed))
+        if fault is not None:
+            raise EmulatedFault(f"{launch.kernel}: {fault.decode()}")
+        self._check_guards(launch)
+
+    def _check_arguments(self, kernels: ctypes.CDLL, launch: Launch) -> None:
+        found = (ctypes.c_int * _MOST_ARGUMENTS)()
+        count = kernels[f"sizes_{launch.kernel}"](found)
+        given = [argument.itemsize for argument in launch.arguments]
+        if given != list(found[:count]):
+            raise EmulatedFault(f"{launch.kernel}: arguments of {given} bytes for {list(found[:count])}")
+        for argument in launch.arguments:
+            if argument.dtype == np.uint64 and argument:
+                self._check_range(int(argument), 1)
+
+    def _check_range(self, address: int, nbytes: int) -> None:
+        for start, (memory, _) in self._held.items():
+            if start <= address and address + nbytes <= start + max(memory.nbytes, 1):
+                return
+        raise EmulatedFault(f"{nbytes} bytes at {address:#x} are not in one allocation")
+
+    def _check_guards(self, launch: Launch) -> None:
+        for argument in launch.arguments:
+            if argument.dtype == np.uint64 and argument:
+                self._check_guard(launch.kernel, int(argument))
+
+    def _check_guard(self, kernel: str, address: int) -> None:
+        for start, (memory, owner) in self._held.items():
+            if start <= address < start + max(memory.nbytes, 1):
+                first = start - owner.ctypes.data
+                outside = owner[:first], owner[first + memory.nbytes :]
+                if any((guard != _UNTOUCHED).any() for guard in outside):
+                    raise EmulatedFault(
+                        f"{kernel}: a write outside of an allocation of {memory.nbytes} bytes"
+                    )
+
+    def _multiply(self, gemm: Gemm) -> None:
+        kind = np.dtype(np.float16 if gemm.is_half else np.float32)
+        x = self._view(gemm.x, (gemm.rows, gemm.columns), kind).astype(np.float32)
+        weight = self._view(gemm.weight, (gemm.outs, gemm.columns), kind).astype(np.float32)
+        self._view(gemm.out, (gemm.rows, gemm.outs), np.dtype(np.float32))[:] = x @ weight.T
+
+    def _view(self, address: int, shape: tuple[int, int], kind: np.dtype[np.generic]) -> NDArray[np.generic]:
+        nbytes = shape[0] * shape[1] * kind.itemsize
+        self._check_range(address, nbytes)
+        memory = (ctypes.c_uint8 * nbytes).from_address(address)
+        return np.asarray(np.ctypeslib.as_array(memory).view(kind).reshape(shape))
