@@ -2,7 +2,8 @@
 
 import asyncio
 import gc
-from collections.abc import Callable, Iterator
+import threading
+from collections.abc import Callable, Coroutine, Iterator
 from pathlib import Path
 
 import pytest
@@ -14,9 +15,12 @@ from rase_models.request import Completion, Terms
 from rase_models.testing import write_tiny_model
 from rase_models.testing_gates import LoadGate, SlowCompletion
 
+Ask = Callable[[AsyncEngine], Coroutine[None, None, object]]
+
 CONFIG = GenerationConfig(max_tokens=5, seed=7, ignore_eos=True)
+THREADS = 32
+"""That an AsyncEngine has."""
 MANY = 40
-"""More than there are threads."""
 
 
 @pytest.fixture
@@ -39,6 +43,30 @@ def engine(tmp_path: Path, gate: LoadGate) -> Iterator[Engine]:
 @pytest.fixture
 def asked(engine: Engine) -> AsyncEngine:
     return AsyncEngine(engine)
+
+
+class Hold:
+    """Keeps threads until the gate is open."""
+
+    def __init__(self) -> None:
+        self.begun, self.gate = list[int](), threading.Event()
+
+    def __call__(self) -> None:
+        self.begun.append(threading.get_ident())
+        assert self.gate.wait(60)
+
+
+class LateEngine(Engine):
+    """An engine whose threads find out where it computes once the gate is open."""
+
+    def __init__(self, store: Path) -> None:
+        super().__init__(store, "reference")
+        self.hold = Hold()
+
+    @property
+    def device(self) -> str:
+        self.hold()
+        return super().device
 
 
 async def until(condition: Callable[[], bool]) -> None:
@@ -101,14 +129,16 @@ def test_a_task_that_is_cancelled_while_it_waits_for_a_thread_asks_nothing(
 ) -> None:
     async def ask() -> None:
         session = await asked.load("quick")
-        held = SlowCompletion("Hello", Terms(config=CONFIG), lambda: gate.is_reached.wait(60))
+        hold = Hold()
+        held = SlowCompletion("Hello", Terms(config=CONFIG), hold)
         others = [asyncio.create_task(answered(asked.submit("quick", held))) for _ in range(MANY)]
+        await until(lambda: len(hold.begun) == THREADS)
         task = asyncio.create_task(asked.generate("quick", "Hello", CONFIG))
-        await asyncio.sleep(0.01)
+        await asyncio.sleep(0)  # it waits for a thread now
         task.cancel()
         with pytest.raises(asyncio.CancelledError):
             await task
-        gate.is_reached.set()
+        hold.gate.set()
         await asyncio.gather(*others)
         assert session.snapshot().totals.requests == MANY
 
@@ -133,12 +163,13 @@ def test_what_is_asked_before_the_end_and_awaited_after_it_fails(asked: AsyncEng
 def test_the_end_does_not_wait_for_a_thread(engine: Engine, asked: AsyncEngine, gate: LoadGate) -> None:
     async def ask() -> None:
         await asked.load("quick")
-        held = SlowCompletion("Hello", Terms(config=CONFIG), lambda: gate.is_reached.wait(60))
+        hold = Hold()
+        held = SlowCompletion("Hello", Terms(config=CONFIG), hold)
         tasks = [asyncio.create_task(anext(asked.submit("quick", held))) for _ in range(MANY)]
-        await asyncio.sleep(0.01)
+        await until(lambda: len(hold.begun) == THREADS)
         async with asyncio.timeout(30):
             await asked.aclose(grace=0.1)
-        gate.is_reached.set()
+        hold.gate.set()
         errors = await asyncio.gather(*tasks, return_exceptions=True)
         assert {type(error) for error in errors} == {ShuttingDown}
         assert not engine.loaded_models()
@@ -146,11 +177,43 @@ def test_the_end_does_not_wait_for_a_thread(engine: Engine, asked: AsyncEngine, 
     asyncio.run(ask())
 
 
+async def answer(asked: AsyncEngine) -> object:
+    return await asked.generate("quick", "Hello", CONFIG)
+
+
+async def load(asked: AsyncEngine) -> object:
+    return await asked.load("quick")
+
+
+@pytest.mark.parametrize("grace", [None, 0.0])
+@pytest.mark.parametrize(("ask", "is_loaded"), [(answer, True), (answer, False), (load, True)])
+def test_what_a_thread_took_up_before_the_end_and_asks_after_it_fails(
+    tmp_path: Path, tiny_path: Path, ask: Ask, is_loaded: bool, grace: float | None
+) -> None:
+    async def run(engine: LateEngine) -> None:
+        asked = AsyncEngine(engine)
+        engine.hold.gate.set()
+        if is_loaded:
+            await asked.load("quick")
+        engine.hold = Hold()
+        task = asyncio.create_task(ask(asked))
+        await until(lambda: bool(engine.hold.begun))
+        await asked.aclose(grace)
+        engine.hold.gate.set()
+        with pytest.raises(ShuttingDown):
+            await task
+        assert not engine.loaded_models()
+        assert await ask(asked)  # it can be used again
+
+    with LateEngine(tmp_path / "late") as engine:
+        engine.import_model(tiny_path, "quick")
+        asyncio.run(run(engine))
+
+
 def test_the_end_ends_a_load_and_what_waits_for_it(asked: AsyncEngine, gate: LoadGate) -> None:
     async def ask() -> None:
         tasks = [asyncio.create_task(asked.generate("slow", "Hello", CONFIG)) for _ in range(3)]
         await until(gate.is_reached.is_set)
-        await asyncio.sleep(0.05)
         await asked.aclose(grace=0)
         errors = await asyncio.gather(*tasks, return_exceptions=True)
         assert {type(error) for error in errors} == {ShuttingDown}

@@ -43,8 +43,9 @@ class AsyncEngine:
 
     async def load(self, model_id: str) -> Session:
         """Bring a model into memory."""
-        await _loaded(self._workers, self.engine, model_id, Deadline())
-        return await self._workers.call(partial(self.engine.load, model_id))
+        workers = self._workers
+        await _loaded(workers, self.engine, model_id, Deadline())
+        return await workers.call(partial(self.engine.load, model_id, check=workers.check_open))
 
     async def unload(self, model_id: str | None = None) -> None:
         """Let go of a model's memory, or all models'."""
@@ -168,7 +169,9 @@ async def _ask(
 ) -> Handle:
     deadline = Deadline(question.terms.timeout)
     await _loaded(workers, engine, model_id, deadline)
-    submit = partial(engine.submit, model_id, question, on_event, asked=deadline.asked)
+    submit = partial(
+        engine.submit, model_id, question, on_event, asked=deadline.asked, check=workers.check_open
+    )
     return await workers.call(submit, undo=Handle.cancel)
 
 
@@ -178,7 +181,8 @@ async def _loaded(workers: Workers, engine: Engine, model_id: str, deadline: Dea
         return
     try:
         async with asyncio.timeout(deadline.left()) as limit:
-            await asyncio.wrap_future(await workers.call(partial(engine.loading, model_id)))
+            begin = partial(engine.loading, model_id, check=workers.check_open)
+            await asyncio.wrap_future(await workers.call(begin))
     except TimeoutError:
         if limit.expired() and deadline.timeout is not None:
             raise RequestTimeout(deadline.timeout) from None

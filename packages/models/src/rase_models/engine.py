@@ -23,6 +23,7 @@ from rase_models.device_check import probe_devices
 from rase_models.gguf import open_gguf
 from rase_models.model_host import ModelHost
 from rase_models.request import Completion, Conversation, Messages, Prompt, Question, Terms, refuse_long
+from rase_models.session_cache import Check, nothing_against
 from rase_models.text_stream import IsCancelled, TextStream
 from rase_models.tokenizers import fitted, load_tokenizer, tokenizer_from_gguf
 
@@ -69,15 +70,16 @@ class Engine(ModelHost):
         on_event: OnEvent | None = None,
         *,
         asked: float | None = None,
+        check: Check = nothing_against,
     ) -> Handle:
         """Ask without waiting for the answer: of several choices, from asyncio, with a view of each token.
 
         `on_event` hears of everything in the thread that computes, which it must not keep; without it the
         handle can be iterated. The time of a question that was `asked` before, by time.perf_counter, has
-        begun then. Raises what `load` and `chat` raise.
+        begun then. Raises what `load` and `chat` raise, and `check` as it does for `load`.
         """
         deadline = Deadline(question.terms.timeout, perf_counter() if asked is None else asked)
-        with self._cache.lease(self._registry, model_id, self.device, deadline) as session:
+        with self._cache.lease(self._registry, model_id, self.device, deadline, check) as session:
             request = replace(question.request(session), asked=deadline.asked)
             return session.submit(request, on_event, self._cache.profile.count)
 

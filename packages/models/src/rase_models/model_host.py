@@ -13,7 +13,7 @@ from rase_models.kv_type import KvType
 from rase_models.memory_plan import MemoryPlan
 from rase_models.model_store import ModelStore
 from rase_models.session import Session
-from rase_models.session_cache import SessionCache
+from rase_models.session_cache import Check, SessionCache, nothing_against
 from rase_models.session_loader import SessionLoader
 
 
@@ -69,16 +69,19 @@ class ModelHost(ModelStore):
         super().remove(model_id)
         self.unload(model_id)
 
-    def load(self, model_id: str) -> Session:
-        """Bring a model into memory; see SessionCache.get_or_load for what it raises."""
-        return self._cache.get_or_load(self._registry, model_id, self.device)
+    def load(self, model_id: str, *, check: Check = nothing_against) -> Session:
+        """Bring a model into memory; see SessionCache.get_or_load for what it raises.
 
-    def loading(self, model_id: str) -> Future[Session]:
+        `check` may raise, to end what was asked before `close` and comes after it.
+        """
+        return self._cache.get_or_load(self._registry, model_id, self.device, check=check)
+
+    def loading(self, model_id: str, *, check: Check = nothing_against) -> Future[Session]:
         """Begin to bring a model into memory, and return what has it then; it cannot be cancelled.
 
-        Raises what ModelRegistry.get and `device` raise; the rest is raised by the future.
+        Raises what ModelRegistry.get, `device` and `check` raise; the rest is raised by the future.
         """
-        return self._cache.begin(self._registry, model_id, self.device).future
+        return self._cache.begin(self._registry, model_id, self.device, check).future
 
     def loaded_models(self) -> list[Session]:
         """Return the models of this store that are in memory, by id."""

@@ -22,6 +22,13 @@ from rase_models.room import PATIENCE_SECONDS, Room
 from rase_models.session import Session
 from rase_models.session_loader import SessionLoader
 
+Check = Callable[[], object]
+"""Raises why a model is not wanted any more."""
+
+
+def nothing_against() -> None:
+    """Check nothing."""
+
 
 class _Key(NamedTuple):
     store: Path
@@ -51,26 +58,35 @@ class SessionCache:
         self._room = Room(self._loader.max_memory, self._evict, patience)
         self.profile = Profile()
 
-    def begin(self, registry: ModelRegistry, model_id: str, device: str) -> ModelLoad:
+    def begin(
+        self, registry: ModelRegistry, model_id: str, device: str, check: Check = nothing_against
+    ) -> ModelLoad:
         """Return the load of a registered model, begun unless it is in memory or on its way.
 
         One that failed, and a session that is broken, or whose manifest has changed since in anything but its
-        defaults, is replaced. Raises what ModelRegistry.get raises.
+        defaults, is replaced. Raises what ModelRegistry.get raises, and `check`, which decides as of a moment
+        that is either before `clear` or after it.
         """
         model_id = registry.resolve(model_id)
         key = _Key(registry.store, model_id, choose_device(device))
         while True:
             with self._mutex:
+                check()
                 known = self._loads.get(key)
             manifest = registry.get(model_id)  # now, so that it is at least as new as what is loaded
             if known is not None and _serves(known, manifest):
                 return known
-            load = self._replace(key, known, manifest)
+            load = self._replace(key, known, manifest, check)
             if load is not None:
                 return load
 
     def get_or_load(
-        self, registry: ModelRegistry, model_id: str, device: str, deadline: Deadline | None = None
+        self,
+        registry: ModelRegistry,
+        model_id: str,
+        device: str,
+        deadline: Deadline | None = None,
+        check: Check = nothing_against,
     ) -> Session:
         """Return the session of a registered model, loading and verifying it if it is not in memory.
 
@@ -80,12 +96,12 @@ class SessionCache:
         cleared with a grace meanwhile.
         """
         deadline = deadline or Deadline()
-        load = self.begin(registry, model_id, device)
+        load = self.begin(registry, model_id, device, check)
         try:
             while load.session is None:
                 load.wait(deadline)
                 load.future.result()
-                load = self.begin(registry, model_id, device)  # it may be for an older manifest
+                load = self.begin(registry, model_id, device, check)  # it may be for an older manifest
             session = load.session
             session.touch()
             self._expiry.watch(session)
@@ -95,12 +111,17 @@ class SessionCache:
 
     @contextmanager
     def lease(
-        self, registry: ModelRegistry, model_id: str, device: str, deadline: Deadline | None = None
+        self,
+        registry: ModelRegistry,
+        model_id: str,
+        device: str,
+        deadline: Deadline | None = None,
+        check: Check = nothing_against,
     ) -> Iterator[Session]:
         """Give the session, which stays in memory meanwhile; raises what `get_or_load` raises."""
-        session = self.get_or_load(registry, model_id, device, deadline)
+        session = self.get_or_load(registry, model_id, device, deadline, check)
         while not session.enter():
-            session = self.get_or_load(registry, model_id, device, deadline)
+            session = self.get_or_load(registry, model_id, device, deadline, check)
         try:
             yield session
         finally:
@@ -141,13 +162,16 @@ class SessionCache:
             for load in loads:
                 stack.callback(load.retire)
 
-    def _replace(self, key: _Key, known: ModelLoad | None, manifest: ModelManifest) -> ModelLoad | None:
+    def _replace(
+        self, key: _Key, known: ModelLoad | None, manifest: ModelManifest, check: Check
+    ) -> ModelLoad | None:
         """Begin a load in place of the known one.
 
         None when another thread has replaced that since, perhaps for a newer manifest.
         """
         load = ModelLoad()
         with self._mutex:
+            check()
             if self._loads.get(key) is not known:
                 return None
             load.start(partial(self._load, key, load, known, manifest), self._loader.progress)

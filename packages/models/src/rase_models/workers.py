@@ -35,14 +35,18 @@ class Workers:
                 future.add_done_callback(partial(_undo, undo))
             raise
 
+    def check_open(self) -> None:
+        """Raise ShuttingDown after `close`."""
+        if self._is_closed:
+            raise ShuttingDown
+
     def close(self) -> None:
         """Let the calls that have begun come to their end, and no other begin."""
         self._is_closed = True
         self._pool.shutdown(wait=False)
 
     def _made(self, call: Callable[[], T]) -> T:
-        if self._is_closed:
-            raise ShuttingDown
+        self.check_open()
         return call()
 
 
