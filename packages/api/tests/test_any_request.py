@@ -100,7 +100,7 @@ def test_no_body_breaks_the_server(client: httpx.Client, schemas: Schema, path: 
     schema: Schema = {"$ref": f"#/components/schemas/{BODIES[path].__name__}"}
     streams = {"application/json", STREAMS.get(path, "application/json")}
 
-    @settings(max_examples=12, deadline=None, suppress_health_check=list(HealthCheck), derandomize=True)
+    @settings(max_examples=12, suppress_health_check=list(HealthCheck), derandomize=True)
     @given(values(schema, schemas), st.booleans())
     def check(body: object, is_helped: bool) -> None:
         if is_helped and isinstance(body, dict):

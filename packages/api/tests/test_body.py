@@ -1,7 +1,7 @@
 import json
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from rase_api.body import parse_object
 from rase_api.errors import InvalidJson
@@ -13,7 +13,6 @@ values = st.recursive(
 )
 
 
-@settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(st.dictionaries(st.text(), values, max_size=5))
 def test_an_object_is_read_as_the_standard_library_reads_it(value: dict[str, object]) -> None:
     assert parse_object(json.dumps(value).encode()) == value

@@ -15,7 +15,8 @@ from rase_api.schemas.sglang import SglangRequest
 from rase_api.schemas.tokens import DetokenizeRequest, TemplateRequest, TokenizeRequest
 
 SETTINGS = settings(
-    max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+    max_examples=150,
+    suppress_health_check=[*settings().suppress_health_check, HealthCheck.function_scoped_fixture],
 )
 JSON_HEADERS = {"content-type": "application/json"}
 

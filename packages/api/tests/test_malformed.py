@@ -85,7 +85,10 @@ def test_an_answer_under_way_is_not_interrupted_by_what_follows_it() -> None:
     assert not end or answer.endswith(b"data: [DONE]\n\n")
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(
+    max_examples=60,
+    suppress_health_check=[*settings().suppress_health_check, HealthCheck.function_scoped_fixture],
+)
 @given(data=st.binary(min_size=1, max_size=200))
 def test_no_bytes_on_the_wire_make_the_server_fail(url: str, data: bytes) -> None:
     exchange(url, data, b"\r\n\r\n")

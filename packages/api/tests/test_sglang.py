@@ -4,6 +4,7 @@ import httpx
 import pytest
 from rase_api import create_app
 from rase_api.testing import ScriptedEngine, served
+from rase_models.constraints import ResponseFormat
 
 BODY = {"model": "demo", "text": "Hi"}
 URL = "/generate"
@@ -75,7 +76,10 @@ def test_every_piece_of_a_stream_has_the_whole_text_so_far(client: httpx.Client)
         ({"input_ids": [1]}, "text"),
         ({"sampling_params": {"temprature": 1}}, "sampling_params.temprature"),
         ({"sampling_params": {"temperature": -1}}, "sampling_params.temperature"),
-        ({"sampling_params": {"regex": "a"}}, "sampling_params.regex"),
+        ({"sampling_params": {"regex": "a", "ebnf": "b"}}, "sampling_params.ebnf"),
+        ({"sampling_params": {"json_schema": "{"}}, "sampling_params.json_schema"),
+        ({"sampling_params": {"json_schema": "1"}}, "sampling_params.json_schema"),
+        ({"sampling_params": {"structural_tag": "a"}}, "sampling_params.structural_tag"),
         ({"token_ids_logprob": [1]}, "token_ids_logprob"),
         ({"temperature": 1}, "temperature"),
         ({"text": "x" * 200}, "text"),
@@ -95,3 +99,19 @@ def test_the_model_is_described(client: httpx.Client) -> None:
     with served(create_app(ScriptedEngine())) as url:
         info = httpx.get(f"{url}/model_info").json()
     assert (info["model_path"], info["is_generation"]) == ("demo", True)
+
+
+@pytest.mark.parametrize(
+    ("params", "form"),
+    [
+        ({"json_schema": '{"type": "integer"}'}, ResponseFormat.json_schema({"type": "integer"})),
+        ({"regex": "a+"}, ResponseFormat.regex("a+")),
+        ({"ebnf": 'root ::= "a"'}, ResponseFormat.grammar('root ::= "a"')),
+        ({}, None),
+    ],
+)
+def test_formats_reach_the_engine(params: dict[str, object], form: ResponseFormat | None) -> None:
+    engine = ScriptedEngine()
+    with served(create_app(engine)) as url:
+        assert httpx.post(f"{url}{URL}", json=BODY | {"sampling_params": params}).status_code == 200
+    assert engine.formats[-1] == form

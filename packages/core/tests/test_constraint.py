@@ -1,4 +1,5 @@
 from collections.abc import Sequence
+from functools import partial
 
 import numpy as np
 import pytest
@@ -8,7 +9,7 @@ from rase_core.constraint import Allowed
 from rase_core.errors import ConstraintFailure, InvalidGenerationConfig, InvalidLogits
 from rase_core.generation import StopReason, generate
 from rase_core.sampling import GenerationConfig
-from rase_core.scheduler import GenerationRequest, Scheduler
+from rase_core.scheduler import Event, GenerationRequest, Piece, Scheduler
 from rase_core.testing import HistoryDecoder, ScriptedDecoder
 
 EOS = 7
@@ -27,6 +28,9 @@ class OneOf:
         if not mask.any() and not self.may_end:
             raise ConstraintFailure("nothing may come")
         return mask
+
+    def forced(self) -> Sequence[int]:
+        return ()
 
     def accept(self, token: int) -> None:
         self._answers = [a for a in self._answers if a[self._length : self._length + 1] == [token]]
@@ -140,3 +144,48 @@ def test_each_choice_of_a_request_has_rules_of_its_own_and_traffic_changes_nothi
         assert together == [answer.tokens for answer in alone]
         assert set(together) <= set(answers)
         free.result()
+
+
+class Form(OneOf):
+    """Follows one text, of which all tokens of a kind follow those before without a choice."""
+
+    def forced(self) -> Sequence[int]:
+        rest = self._answers[0][self._length :]
+        end = next((at for at, token in enumerate(rest) if token % 2), len(rest))
+        return rest[:end]
+
+
+FORM = [1, 2, 4, 6, 3, 5, 8, *range(10, 32, 2), *range(10, 32, 2), 9]
+
+
+@pytest.mark.parametrize("config", [GREEDY, GenerationConfig(seed=1, repetition_penalty=1.5)])
+@pytest.mark.parametrize("most", [2, 5, 100])
+def test_tokens_that_must_come_are_filled_in_and_change_nothing(config: GenerationConfig, most: int) -> None:
+    config = GenerationConfig.from_mapping({"max_tokens": most}, config)
+    expected = generate(HistoryDecoder(), [1, 2], config, constraint=OneOf(FORM))
+    for rules in (OneOf, Form):
+        with Scheduler(HistoryDecoder()) as scheduler:
+            request = GenerationRequest([1, 2], config, constraints=lambda: rules(FORM))  # noqa: B023
+            others = [scheduler.submit(GenerationRequest([3, i], config)) for i in range(2)]
+            (answer,) = scheduler.submit(request).result()
+            assert (answer.tokens, answer.stop_reason) == (expected.tokens, expected.stop_reason)
+            for i, other in enumerate(others):
+                assert other.result()[0].tokens == generate(HistoryDecoder(), [3, i], config).tokens
+    assert len(expected.tokens) == min(most, len(FORM))
+
+
+def hear(seen: list[int | None], event: Event) -> bool:
+    seen.append(event.token if isinstance(event, Piece) else None)
+    return True
+
+
+def test_filling_in_saves_steps_and_is_told_token_by_token() -> None:
+    counts = []
+    for rules in (OneOf, Form):
+        seen: list[int | None] = []
+        with Scheduler(HistoryDecoder()) as scheduler:
+            request = GenerationRequest([1, 2], GREEDY, constraints=lambda: rules(FORM))  # noqa: B023
+            scheduler.submit(request, partial(hear, seen)).result()
+            counts.append(sum(scheduler.snapshot().totals.batch_sizes.values()))
+        assert [token for token in seen if token is not None] == FORM
+    assert counts[1] < counts[0] / 2

@@ -155,5 +155,5 @@ class AnyUse(RuleBasedStateMachine):
             assert whole[: len(tokens)] == tokens
 
 
-AnyUse.TestCase.settings = settings(max_examples=60, stateful_step_count=25, deadline=None)
+AnyUse.TestCase.settings = settings(max_examples=60, stateful_step_count=25)
 TestAnyUse = AnyUse.TestCase

@@ -171,7 +171,7 @@ def test_a_decoder_that_resumes_at_checkpoints_only_is_resumed_there() -> None:
     assert decoder.open_sequences == 0
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(
     st.lists(st.lists(st.integers(0, 1), max_size=20), max_size=8), st.lists(st.integers(0, 1), max_size=20)
 )

@@ -1,3 +1,5 @@
+from collections.abc import Sequence
+
 import numpy as np
 from rase_core.constraint import Allowed
 from rase_core.generation import generate
@@ -20,6 +22,9 @@ class Only:
         mask = np.zeros(32, np.bool_)
         mask[self._token] = not self.may_end
         return mask
+
+    def forced(self) -> Sequence[int]:
+        return ()
 
     def accept(self, token: int) -> None:
         assert token == self._token

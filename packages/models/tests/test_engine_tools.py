@@ -11,7 +11,7 @@ from rase_models import Engine
 from rase_models.chat.dialect import chat_dialect
 from rase_models.chat.options import ChatOptions
 from rase_models.chat.parts import ToolCall
-from rase_models.chat.tool_calls import Tool, call_grammar
+from rase_models.chat.tool_calls import CallGrammar, Tool
 from rase_models.chat.tool_calls.table import FORMATS
 from rase_models.constraints import ResponseFormat
 
@@ -88,7 +88,7 @@ def is_weather(call: ToolCall) -> bool:
 def test_the_grammar_of_a_format_makes_calls_that_are_read(engine: Engine, name: str) -> None:
     dialect = chat_dialect(SIGNS[name])
     assert dialect.calls is not None
-    grammar = call_grammar(dialect.calls, [WEATHER], parallel=False, special=lambda text: None)
+    grammar = CallGrammar(dialect.calls, [WEATHER], False, special=lambda text: None).demanded()
     reading = dialect.reading("", ChatOptions(tools=(WEATHER,)))
     for config in (GREEDY, DRAWN):
         form = ResponseFormat.lark(grammar)

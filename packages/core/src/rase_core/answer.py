@@ -28,6 +28,9 @@ class StopReason(StrEnum):
     CONTEXT_FULL = "context_full"
 
 
+MOST_FORCED = 15
+"""Tokens that are filled in at once: with the one before them two tiles of rows of the CPU's kernels."""
+
 Detokenizer = Spelling
 """Turns the tokens of one answer into its bytes, one token after the other."""
 
@@ -147,6 +150,13 @@ class Answer:
         self.reason = StopReason.STOP_STRING if self._matcher.stop is not None else self._end()
         return event
 
+    def forced(self) -> Sequence[int]:
+        """Return the tokens that come next whatever their logits are, as far as nobody wants to see those."""
+        if self._constraint is None or self.reason is not None or self._logprobs is not None:
+            return ()
+        can_be_forbidden = self._config.logit_bias or self._config.bad_words
+        return () if can_be_forbidden else self._constraint.forced()[:MOST_FORCED]
+
     def cancel(self) -> None:
         """End the answer, unless it has ended."""
         self.reason = self.reason or StopReason.CANCELLED
@@ -193,11 +203,11 @@ class Answer:
         return self._prompt_tokens + len(self.tokens)
 
     def _allowed(self, vocab_size: int) -> Allowed | None:
-        if self._constraint is None:
+        known = self._constraint.allowed() if self._constraint is not None else None
+        if self._constraint is None or known is None:
             return None
         allowed = np.zeros(vocab_size, np.bool_)
-        known = self._constraint.allowed()[:vocab_size]
-        allowed[: known.size] = known
+        allowed[: known.size] = known[:vocab_size]
         if self._constraint.may_end:
             allowed[[token for token in self._stop_tokens if token < vocab_size]] = True
         return allowed

@@ -1,12 +1,15 @@
 """The body of SGLang's POST /generate."""
 
-from collections.abc import Mapping
+import json
+from collections.abc import Callable, Mapping
 from typing import Annotated, ClassVar
 
 from pydantic import AfterValidator, Field
 from rase_core.logprobs import Logprobs
+from rase_models.constraints import ResponseFormat
 
 from rase_api.errors import InvalidValue
+from rase_api.faults import Names
 from rase_api.fields import Bias, Ignored, No, Nothing, Stops, StopTokens, Strict, TopLogprobs, only
 from rase_api.parameters import TextRequest
 from rase_api.plans import Completions
@@ -37,18 +40,54 @@ class SglangParams(Strict):
     stop: Stops | None = None
     stop_token_ids: StopTokens | None = None
     ignore_eos: bool | None = None
+    json_schema: str | None = None
+    regex: str | None = None
+    ebnf: str | None = None
 
     min_new_tokens: Annotated[object, only(0)] = None
     skip_special_tokens: Annotated[object, only(True)] = None
     spaces_between_special_tokens: Annotated[object, only(True)] = None
     no_stop_trim: No = None
     stop_regex: Nothing = None
-    json_schema: Nothing = None
-    regex: Nothing = None
-    ebnf: Nothing = None
     structural_tag: Nothing = None
     custom_params: Nothing = None
     stream_interval: Ignored = None
+
+    @property
+    def format_name(self) -> str | None:
+        """The parameter that says what an answer must look like."""
+        return next((name for name in FORMATS if getattr(self, name) is not None), None)
+
+    def format(self) -> ResponseFormat | None:
+        """Return what an answer must look like; None for any text.
+
+        Raises UnenforceableFormat, and a RequestError for two formats and for what is no JSON.
+        """
+        given = [name for name in FORMATS if getattr(self, name) is not None]
+        if len(given) > 1:
+            raise InvalidValue(f"'{given[0]}' and '{given[1]}' cannot be combined.", _path(given[1]))
+        return FORMATS[given[0]](getattr(self, given[0])) if given else None
+
+
+def _schema_in(text: str) -> ResponseFormat:
+    try:
+        schema = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise InvalidValue(f"'{_path('json_schema')}' is not valid JSON.", _path("json_schema")) from error
+    if not isinstance(schema, dict | bool):
+        raise InvalidValue(f"'{_path('json_schema')}' is no JSON schema.", _path("json_schema"))
+    return ResponseFormat.json_schema(schema)
+
+
+def _path(name: str) -> str:
+    return f"sampling_params.{name}"
+
+
+FORMATS: Mapping[str, Callable[[str], ResponseFormat]] = {
+    "json_schema": _schema_in,
+    "regex": ResponseFormat.regex,
+    "ebnf": ResponseFormat.grammar,
+}
 
 
 class SglangRequest(TextRequest):
@@ -118,7 +157,16 @@ class SglangRequest(TextRequest):
 
     def plan(self) -> Completions:
         """Return what to generate."""
-        return Completions(prompts_of(self._prompts), self.choices, logprobs=self._told())
+        form = self.sampling_params.format() if self.sampling_params is not None else None
+        return Completions(
+            prompts_of(self._prompts), self.choices, response_format=form, logprobs=self._told()
+        )
+
+    @property
+    def names(self) -> Names:
+        """What the request calls the parameters that errors name."""
+        name = self.sampling_params.format_name if self.sampling_params is not None else None
+        return {**super().names, **({"response_format": _path(name)} if name is not None else {})}
 
     def _told(self) -> Logprobs | None:
         if not self.return_logprob:

@@ -89,7 +89,7 @@ class Loop:
         active = self._roster.active
         plan = StepPlan.of_streams(active)
         budget = self._pace.tokens(plan.streams)
-        for sequence in [sequence for sequence in active if sequence.pending > 1]:
+        for sequence in [sequence for sequence in active if not sequence.is_decoding]:
             budget = plan.prefill(sequence, budget)
         while budget > 0 and (newcomer := self._admit()) is not None:
             budget = self._pace.tokens_at(newcomer.length, plan.streams, budget)
@@ -137,17 +137,24 @@ class Loop:
             return
         try:
             token = likeliest_token if likeliest_token >= 0 else answer.choose(logits)
-            event = answer.add(token, logits)
+            self._append(sequence, token, logits)
+            for forced in answer.forced():
+                if answer.reason is None:
+                    self._append(sequence, forced)
         except Exception as error:  # noqa: BLE001 - whatever it is, it concerns this request alone
             self._fail(ticket, caught(error), keep=False)
             return
-        if event is not None:
-            sequence.append(token)
-            self._totals.generated_tokens += 1
-            if not self._tell(sequence, event):
-                answer.refuse()
         if answer.reason is not None:
             self._finish(sequence)
+
+    def _append(self, sequence: Sequence, token: int, logits: Logits | None = None) -> None:
+        event = sequence.answer.add(token, logits)
+        if event is None:
+            return
+        sequence.append(token)
+        self._totals.generated_tokens += 1
+        if not self._tell(sequence, event):
+            sequence.answer.refuse()
 
     def _tell(self, sequence: Sequence, event: TokenEvent) -> bool:
         ticket = sequence.ticket
@@ -176,7 +183,7 @@ class Loop:
 
     def _snapshot(self) -> Snapshot:
         roster = self._roster
-        decoding = sum(sequence.pending == 1 for sequence in roster.active)
+        decoding = sum(sequence.is_decoding for sequence in roster.active)
         return Snapshot(
             waiting=len(self._line),
             prefilling=len(roster.active) - decoding,

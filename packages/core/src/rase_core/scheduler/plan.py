@@ -20,23 +20,23 @@ class StepPlan:
 
     @classmethod
     def of_streams(cls, active: Iterable[Sequence]) -> "StepPlan":
-        """Return the plan that lets all that decode go on by a token."""
-        return cls({sequence: 1 for sequence in active if sequence.pending == 1})
+        """Return the plan that lets all that decode go on."""
+        return cls({sequence: sequence.pending for sequence in active if sequence.is_decoding})
 
     @property
     def streams(self) -> int:
         """How many sequences decode."""
-        return sum(sequence.pending == 1 for sequence in self.counts)
+        return sum(sequence.is_decoding for sequence in self.counts)
 
     @property
     def prefilled(self) -> int:
         """How many tokens of prompts are computed."""
-        return sum(count for sequence, count in self.counts.items() if sequence.pending > 1)
+        return sum(count for sequence, count in self.counts.items() if not sequence.is_decoding)
 
     @property
     def depth(self) -> int:
         """The most tokens that come before those of a prompt."""
-        return max((sequence.length for sequence in self.counts if sequence.pending > 1), default=0)
+        return max((sequence.length for sequence in self.counts if not sequence.is_decoding), default=0)
 
     def prefill(self, sequence: Sequence, budget: int) -> int:
         """Take as much of a prompt as the budget allows; return the rest of the budget."""

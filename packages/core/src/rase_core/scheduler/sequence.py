@@ -3,7 +3,7 @@
 import numpy as np
 from numpy.typing import NDArray
 
-from rase_core.answer import Answer, Generation
+from rase_core.answer import MOST_FORCED, Answer, Generation
 from rase_core.scheduler.pool import Held
 from rase_core.scheduler.ticket import Ticket
 
@@ -11,8 +11,9 @@ from rase_core.scheduler.ticket import Ticket
 class Sequence:
     """The tokens of prompt and answer, and how many of them the decoder has.
 
-    A sequence that the decoder lacks (`held` is None) waits. One with a single pending token decodes, one
-    with more is in prefill. `siblings` are the choices that fork from it once the prompt is computed.
+    A sequence that the decoder lacks (`held` is None) waits. One with a pending token, or a few that were
+    filled in, decodes; one with more is in prefill. `siblings` are the choices that fork from it once the
+    prompt is computed.
 
     Args:
         order: by submission and choice; who is older goes first.
@@ -55,6 +56,11 @@ class Sequence:
     def pending(self) -> int:
         """How many tokens the decoder lacks."""
         return self._total - self.length
+
+    @property
+    def is_decoding(self) -> bool:
+        """Whether it goes on in every step."""
+        return self.pending == 1 or (self.prefilled is not None and self.pending <= 1 + MOST_FORCED)
 
     @property
     def width(self) -> int:

@@ -26,16 +26,20 @@ class AfterThought:
         self._is_thinking = begin is None
         self._may_begin = begin is not None
 
-    def allowed(self) -> Allowed:
-        """Return which tokens may come next, bool [vocab]."""
+    def allowed(self) -> Allowed | None:
+        """Return which tokens may come next, bool [vocab]; None for all."""
         if self._is_thinking:
             return self._thinkable
         allowed = self._rules.allowed()
-        if not self._may_begin or self._begin is None:
+        if not self._may_begin or self._begin is None or allowed is None:
             return allowed
         allowed = np.array(allowed)
         allowed[self._begin] = True
         return allowed
+
+    def forced(self) -> Sequence[int]:
+        """Return tokens that must come next, behind the thought."""
+        return () if self._is_thinking or self._may_begin else self._rules.forced()
 
     def accept(self, token: int) -> None:
         """Count a token as part of the answer."""

@@ -1,5 +1,6 @@
 """The rules of one answer, followed by llguidance."""
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -13,15 +14,23 @@ _STUCK = "nothing satisfies it"
 
 
 class FormatMatcher:
-    """A `Constraint` of rase_core. `text_tokens`, bool [vocab], leaves out the tokens that end an answer."""
+    """A `Constraint` of rase_core. `text_tokens`, bool [vocab], leaves out the tokens that end an answer.
+
+    Where one text alone may follow, it is written in the tokens that the tokenizer makes of it.
+    """
 
     def __init__(self, matcher: "LLMatcher", text_tokens: Allowed) -> None:
         self._matcher, self._text_tokens = matcher, text_tokens
+        self._forced: Sequence[int] = ()
         self._allowed = self._mask()
 
     def allowed(self) -> Allowed:
         """Return which tokens may come next, bool [vocab]."""
         return self._allowed
+
+    def forced(self) -> Sequence[int]:
+        """Return the tokens of the text that must come next."""
+        return self._forced
 
     def accept(self, token: int) -> None:
         """Count a token as part of the answer."""
@@ -40,6 +49,10 @@ class FormatMatcher:
 
     def _mask(self) -> Allowed:
         """Return what may come; computed at once, since the end depends on it, too."""
+        self._forced = self._matcher.compute_ff_tokens()
+        if self._forced and self._text_tokens[self._forced].all():
+            return self._only(self._forced[0])
+        self._forced = ()
         bits = np.frombuffer(self._matcher.compute_bitmask(), np.uint8)
         if self._matcher.is_error():
             raise ConstraintFailure(reason_of(self._matcher))
@@ -47,6 +60,11 @@ class FormatMatcher:
         mask &= self._text_tokens
         if not (mask.any() or self.may_end):
             raise ConstraintFailure(_STUCK)
+        return mask
+
+    def _only(self, token: int) -> Allowed:
+        mask = np.zeros(self._text_tokens.size, np.bool_)
+        mask[token] = True
         return mask
 
 

@@ -34,6 +34,7 @@ class CallFormat:
         is_list: whether all calls stand between one `begin` and `end`, as a list in brackets.
         starts: without `begin`, what an answer of calls starts with.
         inner: further markers within a call.
+        offer: what an answer that may call looks like, `call` being a call, where markers do not tell.
         growth: how calls begin that can be told while they are written; without it they come whole.
         id_length: of the ids that the family's templates take; 0 for any.
     """
@@ -48,6 +49,7 @@ class CallFormat:
     is_list: bool = False
     starts: tuple[str, ...] = ()
     inner: tuple[str, ...] = ()
+    offer: Sequence[Symbol] = ()
     growth: Growth | None = None
     id_length: int = 0
 

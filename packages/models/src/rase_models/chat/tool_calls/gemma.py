@@ -4,10 +4,11 @@ import re
 from collections.abc import Mapping, Sequence
 
 from rase_models.chat.tool_calls.call_format import Call, CallFormat, MalformedCall
-from rase_models.chat.tool_calls.grammar import Json, Lark, Symbol, Text
+from rase_models.chat.tool_calls.grammar import Json, Symbol, Text
 from rase_models.chat.tool_calls.tool import Tool, Tools
 from rase_models.chat.tool_calls.typed_arguments import (
     is_text,
+    listed,
     properties_of,
     required_of,
     text_until,
@@ -102,13 +103,8 @@ def _format(name: str, begin: str, end: str, quote: str) -> CallFormat:
         return [Text(f"{key}:"), Json(schema)]
 
     def write(tool: Tool) -> Sequence[Symbol]:
-        required = required_of(tool)
-        symbols: list[Symbol] = [Text(f"call:{tool.name}{{")]
-        for key, schema in properties_of(tool).items():
-            may_lack = key not in required
-            symbols += [Lark("(" if may_lack else ""), *argument(key, schema)]
-            symbols += [Text(","), Lark(")?" if may_lack else "")]
-        return [*symbols, Text("}")]
+        arguments = {key: argument(key, schema) for key, schema in properties_of(tool).items()}
+        return [Text(f"call:{tool.name}{{"), *listed(arguments, required_of(tool), ","), Text("}")]
 
     return CallFormat(name=name, begin=begin, end=end, parse=parse, write=write, inner=(quote,))
 

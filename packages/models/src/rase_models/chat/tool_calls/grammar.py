@@ -1,6 +1,7 @@
-"""The grammar of answers that must call a tool."""
+"""The grammars of answers that must call a tool, and of those that may."""
 
 import json
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -41,7 +42,7 @@ class Until:
     most: int | None = None
 
 
-_GUIDANCE = {"whitespace_pattern": JSON_WHITESPACE}
+_GUIDANCE: Mapping[str, object] = {"whitespace_pattern": JSON_WHITESPACE}
 
 Symbol = Text | Json | Lark | Until
 SpecialId = Callable[[str], int | None]
@@ -51,8 +52,9 @@ SpecialId = Callable[[str], int | None]
 class _Rules:
     """The rules of one grammar as it is written."""
 
-    def __init__(self, special: SpecialId) -> None:
+    def __init__(self, special: SpecialId, *, is_lenient: bool) -> None:
         self._special = special
+        self._guidance = dict(_GUIDANCE) | ({"lenient": True} if is_lenient else {})
         self._untils: dict[Until, str] = {}
 
     def term(self, symbol: Symbol) -> str:
@@ -62,7 +64,7 @@ class _Rules:
                 token = self._special(text)
                 return _quoted(text) if token is None else f"<[{token}]>"
             case Json(schema):
-                return f"%json {json.dumps({**schema, 'x-guidance': _GUIDANCE})}"
+                return f"%json {json.dumps({**schema, 'x-guidance': self._guidance})}"
             case Until():
                 return self._until(symbol)
             case Lark(text):
@@ -90,32 +92,77 @@ class _Rules:
         return self._untils.setdefault(until, f"until_{len(self._untils)}")
 
 
-def call_grammar(form: "CallFormat", tools: Sequence["Tool"], *, parallel: bool, special: SpecialId) -> str:
-    """Return the grammar, in Lark, of answers that consist of calls of these tools.
+@dataclass(frozen=True, slots=True)
+class CallGrammar:
+    """The grammars, in Lark, of answers with calls of tools: one call at most unless `parallel`.
 
-    One call at least, and one at most unless `parallel`.
+    `special` tells which markers are tokens. A `lenient` one ignores what of the schemas cannot be enforced.
     """
-    rules = _Rules(special)
-    calls = " | ".join(f"call_{i}" for i in range(len(tools)))
-    lines = [f"start: {_start(form, rules, parallel=parallel)}", f"call: {calls}"]
-    lines += [f"call_{i}: {rules.terms(form.write(tool))}" for i, tool in enumerate(tools)]
-    return "\n".join([*lines, *rules.lines()])
 
+    form: "CallFormat"
+    tools: Sequence["Tool"]
+    parallel: bool
+    special: SpecialId
+    is_lenient: bool = False
 
-def _start(form: "CallFormat", rules: _Rules, *, parallel: bool) -> str:
-    begin, end = rules.marker(form.begin), rules.marker(form.end)
-    if form.is_list:
-        more = ['(", " call)*'] if parallel else []
-        sections = [*begin, '"["', "call", *more, '"]"', *end]
-    else:
+    def demanded(self, *, has_opening: bool = True) -> str:
+        """Return the grammar of answers that are calls; without the opening, from the first call on."""
+        rules = _Rules(self.special, is_lenient=self.is_lenient)
+        return self._text(" ".join(self._calls(rules, has_opening=has_opening)), rules)
+
+    def offered(self) -> str:
+        """Return the grammar of answers that say something, or call after it, or both.
+
+        Their markers are text. What begins as a call does where calls have no marker is one.
+        """
+        rules = _Rules(self.special, is_lenient=self.is_lenient)
+        if self.form.offer:
+            return self._text(rules.terms(self.form.offer), rules)
+        openings = [text for text in (self.form.opening, self.form.begin) if text]
+        if not openings:
+            return self._text(f"(SAID)? | {self._unmarked(rules)}", rules, self._said_instead())
+        starts = ["SAID"]
+        lines = [f"SAID: /(?s:.*)/ & ~/(?s:.*)({'|'.join(map(_escaped, openings))})(?s:.*)/"]
+        for i, opening in enumerate(openings):
+            rest = self._calls(rules, has_opening=opening == self.form.opening)[1:]
+            starts.append(f"opening_{i} {' '.join(rest)}")
+            lines.append(f"opening_{i}[lazy]: /(?s:.*){_escaped(opening)}/")
+        return self._text(" | ".join(starts), rules, *lines)
+
+    def _unmarked(self, rules: _Rules) -> str:
+        calls = " ".join(self._calls(rules, has_opening=False))
+        tokens = [f"<[{token}]>" for text in self.form.starts if (token := self.special(text)) is not None]
+        return " | ".join([calls, *(f"{token} {calls}" for token in tokens)])
+
+    def _said_instead(self) -> str:
+        begins = "".join(sorted({_escaped(text[0]) for text in self.form.starts if len(text) == 1}))
+        return rf"SAID: /\s*[^\s{begins}](?s:.*)/"
+
+    def _text(self, start: str, rules: _Rules, *more: str) -> str:
+        calls = " | ".join(f"call_{i}" for i in range(len(self.tools)))
+        lines = [f"start: {start}", f"call: {calls}", 'seam: ("\\n")?', *more]
+        lines += [f"call_{i}: {rules.terms(self.form.write(tool))}" for i, tool in enumerate(self.tools)]
+        return "\n".join([*lines, *rules.lines()])
+
+    def _calls(self, rules: _Rules, *, has_opening: bool) -> list[str]:
+        form = self.form
+        begin, end = rules.marker(form.begin), rules.marker(form.end)
+        opening = [*rules.marker(form.opening), "seam"] if has_opening and form.opening else []
+        closing = ["seam", *rules.marker(form.closing)] if has_opening and form.closing else []
+        if form.is_list:
+            more = ['(", " call)*'] if self.parallel else []
+            return [*opening, *begin, '"["', "call", *more, '"]"', *end, *closing]
         section = [*begin, "call", *end]
-        more = [f"({' '.join(section)})*"] if parallel and (begin or end) else []
-        sections = [*section, *more]
-    return " ".join((*rules.marker(form.opening), *sections, *rules.marker(form.closing)))
+        more = [f"(seam {' '.join(section)})*"] if self.parallel and (begin or end) else []
+        return [*opening, *section, *more, *closing]
 
 
 def _any_text(until: Until) -> str:
     return "/(?s:.*)/" if until.most is None else f"/(?s:.{{0,{until.most}}})/"
+
+
+def _escaped(text: str) -> str:
+    return re.sub(r"[^\w<>=:_]", lambda found: "\\" + found[0] if found[0].isascii() else found[0], text)
 
 
 def _quoted(text: str) -> str:

@@ -30,10 +30,21 @@ def _write(tool: Tool) -> Sequence[Symbol]:
     return Lark("("), *thought, Lark(")?"), *call, Text(_MESSAGE), Json(tool.schema)
 
 
-HARMONY = CallFormat(name="harmony", begin="", end="", parse=_parse, write=_write, inner=_MARKERS)
-
-
 _GROWTH = Growth(re.compile(r"(?!)"), JsonArguments)  # whose calls begin by their headers
+
+
+def _offer() -> Sequence[Symbol]:
+    """Return what an answer looks like: messages of thought, and then what is said, or a call."""
+    thought = (Text(_CHANNEL), Text("analysis"), Text(_MESSAGE), Until(_END), Text(_START), Text("assistant"))
+    preamble = (Text(_CHANNEL), Text("commentary"), Text(_MESSAGE), Until(_END), Text(_START))
+    said = (Text(_CHANNEL), Text("final"), Text(_MESSAGE), Lark("/(?s:.*)/"))
+    before = (Lark("(("), *thought, Lark(")*"), Lark("("), *preamble, Text("assistant"), Lark(")*"))
+    return *before, Lark("(("), *said, Lark(")"), Lark("|"), Lark("call"), Lark("))")
+
+
+HARMONY = CallFormat(
+    name="harmony", begin="", end="", parse=_parse, write=_write, inner=_MARKERS, offer=_offer()
+)
 
 
 class HarmonyReader:

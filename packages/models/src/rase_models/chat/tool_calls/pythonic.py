@@ -4,9 +4,9 @@ import ast
 from collections.abc import Sequence
 
 from rase_models.chat.tool_calls.call_format import Call, CallFormat, MalformedCall
-from rase_models.chat.tool_calls.grammar import Json, Lark, Symbol, Text
+from rase_models.chat.tool_calls.grammar import Json, Symbol, Text
 from rase_models.chat.tool_calls.tool import Tool, Tools
-from rase_models.chat.tool_calls.typed_arguments import properties_of, required_of
+from rase_models.chat.tool_calls.typed_arguments import listed, properties_of, required_of
 
 _LONGEST = 1 << 17
 _CONSTANTS = {"true": True, "false": False, "null": None}
@@ -45,25 +45,8 @@ def _value(node: ast.expr) -> object:
 
 def _write(tool: Tool) -> Sequence[Symbol]:
     """Return what a call looks like; its values are JSON, which `_parse` takes for Python's."""
-    required = required_of(tool)
     arguments = {key: (Text(f"{key}="), Json(schema)) for key, schema in properties_of(tool).items()}
-    must = [arguments[key] for key in arguments if key in required]
-    may = [arguments[key] for key in arguments if key not in required]
-    return Text(f"{tool.name}("), *_listed(must, may), Text(")")
-
-
-def _listed(must: Sequence[Sequence[Symbol]], may: Sequence[Sequence[Symbol]]) -> list[Symbol]:
-    """Return arguments with commas between them."""
-    symbols: list[Symbol] = []
-    for i, argument in enumerate(must):
-        symbols += [*([Text(", ")] if i else []), *argument]
-    if must:
-        for argument in may:
-            symbols += [Lark("("), Text(", "), *argument, Lark(")?")]
-        return symbols
-    for i in range(len(may)):
-        symbols += [Lark("|" if i else "("), *_listed(may[i : i + 1], may[i + 1 :])]
-    return [*symbols, Lark(")?")] if may else []
+    return Text(f"{tool.name}("), *listed(arguments, required_of(tool), ", "), Text(")")
 
 
 LLAMA_PYTHONIC = CallFormat(

@@ -42,6 +42,7 @@ class _Tags:
 
 
 _CODER = _Tags("\n<function=%s>\n", "</function>\n", "<parameter=%s>", "\n", "\n</parameter>\n")
+_SEED = _Tags("\n<function=%s>\n", "</function>\n", "<parameter=%s>", "", "</parameter>\n")
 _GLM = _Tags("%s\n", "", "<arg_key>%s</arg_key>\n", "<arg_value>", "</arg_value>\n")
 
 _FUNCTION = re.compile(r"\s*<function=([^>\n]+)>(.*?)(?:</function>)?\s*", re.DOTALL)
@@ -86,7 +87,7 @@ SEED = CallFormat(
     begin="<seed:tool_call>",
     end="</seed:tool_call>",
     parse=_parse_coder,
-    write=_CODER.write,
+    write=_SEED.write,
     growth=_CODER_GROWTH,
 )
 

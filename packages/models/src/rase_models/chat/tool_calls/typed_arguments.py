@@ -1,7 +1,7 @@
 """Arguments written one by one as plain text, whose types only the tool's schema tells."""
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Container, Iterable, Mapping, Sequence
 from typing import cast
 
 from rase_models.chat.tool_calls.grammar import Lark, Symbol, Text, Until
@@ -30,6 +30,29 @@ def required_of(tool: Tool) -> frozenset[str]:
     """Return the names of the arguments that must be there."""
     required = tool.schema.get("required")
     return frozenset(cast("list[str]", required) if isinstance(required, list) else ())
+
+
+def listed(
+    arguments: Mapping[str, Sequence[Symbol]], required: Container[str], separator: str
+) -> list[Symbol]:
+    """Return arguments with a separator between them: those that must be there, then the others."""
+    must = [arguments[key] for key in arguments if key in required]
+    return _listed(must, [arguments[key] for key in arguments if key not in required], Text(separator))
+
+
+def _listed(
+    must: Sequence[Sequence[Symbol]], may: Sequence[Sequence[Symbol]], separator: Text
+) -> list[Symbol]:
+    symbols: list[Symbol] = []
+    for i, argument in enumerate(must):
+        symbols += [*([separator] if i else []), *argument]
+    if must:
+        for argument in may:
+            symbols += [Lark("("), separator, *argument, Lark(")?")]
+        return symbols
+    for i in range(len(may)):
+        symbols += [Lark("|" if i else "("), *_listed(may[i : i + 1], may[i + 1 :], separator)]
+    return [*symbols, Lark(")?")] if may else []
 
 
 def is_text(schema: Mapping[str, object]) -> bool:
