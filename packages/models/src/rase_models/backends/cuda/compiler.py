@@ -9,7 +9,7 @@ import os
 import tempfile
 from pathlib import Path
 
-from rase_core.errors import BackendFailure
+from rase_core.errors import BackendFailure, BackendUnavailable
 
 from rase_models.backends.cpu.kernel_cache import cache_directory
 from rase_models.backends.cuda.device import Source
@@ -69,15 +69,19 @@ def _write(path: Path, code: bytes) -> None:
     Path(name).replace(path)
 
 
-def _digest(source: Source, architecture: str) -> str:
+def check_compiler() -> tuple[int, int]:
+    """Return NVRTC's version; raises BackendUnavailable where it is not installed."""
     from cupy.cuda import nvrtc
 
-    known = (
-        source.file,
-        source.macros,
-        architecture,
-        nvrtc.getVersion(),
-        source_text(source.file),
-        headers(),
-    )
+    try:
+        major, minor = nvrtc.getVersion()
+    except RuntimeError as error:
+        advice = "pip install 'rase-models[cuda12]' or 'rase-models[cuda13]', as CuPy is for CUDA 12 or 13"
+        raise BackendUnavailable("cuda", f"NVRTC is not installed: {error}", advice) from error
+    return int(major), int(minor)
+
+
+def _digest(source: Source, architecture: str) -> str:
+    text = source_text(source.file)
+    known = (source.file, source.macros, architecture, check_compiler(), text, headers())
     return hashlib.sha256(repr(known).encode()).hexdigest()[:32]

@@ -1,15 +1,17 @@
 """A GPU, by CuPy: its runtime, its loader of modules, its graphs and its cuBLAS."""
 
 from collections.abc import Sequence
+from importlib import import_module
 from importlib.metadata import version
 
 import cupy
 import numpy as np
 from cupy.cuda import runtime
+from cupy.cuda.function import Function, Module
 from numpy.typing import NDArray
 from rase_core.errors import BackendUnavailable
 
-from rase_models.backends.cuda.compiler import cubin_path
+from rase_models.backends.cuda.compiler import check_compiler, cubin_path
 from rase_models.backends.cuda.device import Command, Gemm, Launch, Memory, Replay, Source
 from rase_models.backends.cuda.faults import run_faults, start_faults
 
@@ -45,9 +47,11 @@ class CupyDevice:
                 f"the GPU's compute capability is {capability / 10}, 7.5 is needed",
                 "use --device cpu",
             )
+        check_compiler()
         self._architecture = f"sm_{capability}"
-        self._kernels: dict[tuple[Source, str], cupy.RawKernel] = {}
-        self._modules: dict[Source, cupy.RawModule] = {}
+        self._cublas = import_module("cupy_backends.cuda.libs.cublas")
+        self._kernels: dict[tuple[Source, str], Function] = {}
+        self._modules: dict[Source, Module] = {}
 
     def describe(self) -> str:
         """Name the GPU, its memory, and the versions of CuPy and of the driver."""
@@ -129,28 +133,28 @@ class CupyDevice:
         kernel = self._kernel(launch)
         kernel(launch.grid, (launch.threads, 1, 1), launch.arguments, shared_mem=launch.shared)
 
-    def _kernel(self, launch: Launch) -> cupy.RawKernel:
+    def _kernel(self, launch: Launch) -> Function:
         key = launch.source, launch.kernel
         if key not in self._kernels:
             self._kernels[key] = self._module(launch.source).get_function(launch.kernel)
         return self._kernels[key]
 
-    def _module(self, source: Source) -> cupy.RawModule:
+    def _module(self, source: Source) -> Module:
         if source not in self._modules:
-            path = cubin_path(source, self._architecture)
-            self._modules[source] = cupy.RawModule(path=str(path))
+            module = Module()
+            module.load_file(str(cubin_path(source, self._architecture)))
+            self._modules[source] = module
         return self._modules[source]
 
     def _multiply(self, gemm: Gemm) -> None:
         """Call cuBLAS, which counts columns first: out.T = weight @ x.T."""
         from cupy.cuda import device
-        from cupy_backends.cuda.libs import cublas
 
         one, zero = np.array(1, np.float32), np.array(0, np.float32)
         kind = _HALF if gemm.is_half else _FLOAT
         handle = device.get_cublas_handle()
-        cublas.setStream(handle, self._stream.ptr)
-        cublas.gemmEx(
+        self._cublas.setStream(handle, self._stream.ptr)
+        self._cublas.gemmEx(
             *(handle, _TRANSPOSED, _AS_IT_IS, gemm.outs, gemm.rows, gemm.columns, one.ctypes.data),
             *(gemm.weight, kind, gemm.columns, gemm.x, kind, gemm.columns, zero.ctypes.data),
             *(gemm.out, _FLOAT, gemm.outs, _COMPUTE_FLOAT, _DEFAULT_ALGORITHM),

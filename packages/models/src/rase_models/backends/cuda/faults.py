@@ -45,9 +45,9 @@ def unavailable(status: int, words: str) -> BackendUnavailable:
 @contextmanager
 def run_faults() -> Iterator[None]:
     """Raise DeviceOutOfMemory or BackendFailure for what CUDA raises while it computes."""
-    from cupy.cuda.driver import CUDADriverError
     from cupy.cuda.memory import OutOfMemoryError
     from cupy.cuda.runtime import CUDARuntimeError
+    from cupy_backends.cuda.api.driver import CUDADriverError
 
     try:
         yield
