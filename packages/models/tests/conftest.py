@@ -5,11 +5,6 @@ import os
 from pathlib import Path
 
 import pytest
-from hypothesis import HealthCheck, settings
-
-# a busy machine must not fail a test
-settings.register_profile("patient", deadline=None, suppress_health_check=[HealthCheck.too_slow])
-settings.load_profile("patient")
 
 
 @pytest.fixture(scope="session")

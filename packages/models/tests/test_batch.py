@@ -223,7 +223,10 @@ def test_an_id_that_comes_twice_is_refused(engine: Engine, tmp_path: Path) -> No
     assert isinstance(again, InvalidLine) and "that of line 1" in again.reason
 
 
-@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(
+    max_examples=60,
+    suppress_health_check=[*settings().suppress_health_check, HealthCheck.function_scoped_fixture],
+)
 @given(
     text=st.recursive(
         st.none() | st.booleans() | st.floats() | st.text(),

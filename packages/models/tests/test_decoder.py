@@ -177,7 +177,10 @@ def test_single_and_batched_sequences_do_not_disturb_each_other(decoder: Program
 SIZES = st.integers(1, 70)
 
 
-@settings(max_examples=6, suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture])
+@settings(
+    max_examples=6,
+    suppress_health_check=[*settings().suppress_health_check, HealthCheck.function_scoped_fixture],
+)
 @given(data=st.data())
 def test_sequences_that_fork_and_go_back_give_the_logits_of_their_tokens(
     decoder: ProgramDecoder, whole: ProgramDecoder, data: st.DataObject

@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import time
 from collections.abc import Callable, Iterator, Mapping
 from datetime import date
 from pathlib import Path
@@ -10,6 +11,7 @@ import pytest
 from rase_core.errors import UnenforceableFormat
 from rase_core.generation import StopReason
 from rase_core.sampling import GenerationConfig
+from rase_core.scheduler.snapshot import Totals
 from rase_models import AsyncEngine, Engine
 from rase_models.constraints import ResponseFormat
 
@@ -64,6 +66,15 @@ def engine(tmp_path_factory: pytest.TempPathFactory, smollm2_path: Path) -> Iter
         yield engine
 
 
+def settled(engine: Engine) -> Totals:
+    """Return what was computed once nothing is: a step counts when its answers have been told."""
+    deadline = time.monotonic() + 30
+    while (snapshot := engine.load("m").snapshot()).decoding or snapshot.prefilling or snapshot.waiting:
+        assert time.monotonic() < deadline
+        time.sleep(0.001)
+    return snapshot.totals
+
+
 @pytest.mark.parametrize(("schema", "check"), SCHEMAS)
 def test_an_answer_is_what_the_schema_says_and_ends_by_itself(
     engine: Engine, schema: Schema, check: Check
@@ -116,7 +127,8 @@ def test_awaited_answers_keep_to_formats_too(engine: Engine) -> None:
 
 
 def test_what_cannot_be_enforced_is_refused_before_anything_is_computed(engine: Engine) -> None:
-    steps = engine.load("m").snapshot().totals.steps
+    engine.generate("m", "Hello", GenerationConfig(max_tokens=3, ignore_eos=True))
+    totals = settled(engine)
     with pytest.raises(UnenforceableFormat, match="uniqueItems"):
         engine.chat("m", MESSAGES, response_format=ResponseFormat.json_schema({"uniqueItems": True}))
-    assert engine.load("m").snapshot().totals.steps == steps
+    assert settled(engine) == totals
