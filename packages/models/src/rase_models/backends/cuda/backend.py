@@ -1,5 +1,6 @@
 """The CUDA backend, as `load_backend` gives it out."""
 
+import math
 from collections.abc import Iterator, Mapping
 
 from rase_core.progress import Progress
@@ -45,8 +46,10 @@ class CudaBackend:
         context_length: int | None = None,
     ) -> MemoryNeeds:
         """Say what a program would take, by the tensors of its file."""
-        weights = sum(matrix_nbytes(tensors[name]) for name in program.tensors)
-        return MemoryNeeds(weights, 4 * MAX_ROWS * sum(program.buffers.values()), MAX_ROWS)
+        used = [tensors[name] for name in program.tensors]
+        weights = sum(map(matrix_nbytes, used))
+        dequantised = max((2 * math.prod(info.shape[-2:]) for info in used), default=0)
+        return MemoryNeeds(weights, 4 * MAX_ROWS * sum(program.buffers.values()) + dequantised, MAX_ROWS)
 
     def load(
         self,

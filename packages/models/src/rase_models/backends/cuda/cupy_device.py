@@ -9,7 +9,7 @@ import numpy as np
 from cupy.cuda import runtime
 from cupy.cuda.function import Function, Module
 from numpy.typing import NDArray
-from rase_core.errors import BackendUnavailable
+from rase_core.errors import BackendUnavailable, DeviceOutOfMemory
 
 from rase_models.backends.cuda.compiler import check_compiler, cubin_path
 from rase_models.backends.cuda.device import Command, Gemm, Launch, Memory, Replay, Source
@@ -72,6 +72,10 @@ class CupyDevice:
 
     def allocate(self, nbytes: int) -> Memory:
         """Return memory that is all zero."""
+        free = self.free_nbytes()
+        if nbytes > free:
+            asked = f"{nbytes / 1e6:,.1f} MB are asked for, {free / 1e6:,.1f} MB are free"
+            raise DeviceOutOfMemory("cuda", asked)
         with run_faults(), self._device:
             owner = cupy.cuda.memory.Memory(max(nbytes, 1))
             runtime.memsetAsync(owner.ptr, 0, max(nbytes, 1), self._stream.ptr)
