@@ -1,3 +1,4 @@
+import os
 from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -63,6 +64,40 @@ def test_an_unchanged_manifest_keeps_its_text(path: Path) -> None:
 
 def test_a_manifest_without_an_earlier_one_is_written_plainly(path: Path) -> None:
     assert rewrite_manifest(FULL, path) == render_manifest(FULL)
+
+
+def test_a_file_is_parsed_once_as_long_as_it_says_the_same(path: Path) -> None:
+    path.write_text(render_manifest(FULL), encoding="utf-8")
+    first, second = read_manifest(path), read_manifest(path)
+    assert first == second == FULL
+    assert first.weights is second.weights
+    assert isinstance(first.defaults, dict)
+    first.defaults["stop"].append("changed by a caller")
+    first.defaults["top_k"] = 1
+    assert read_manifest(path) == FULL
+
+
+def test_a_change_by_hand_is_noticed_at_once_even_within_a_tick_of_the_clock(path: Path) -> None:
+    path.write_text(render_manifest(FULL), encoding="utf-8")
+    before, status = read_manifest(path), path.stat()
+    path.write_text(render_manifest(replace(FULL, context_length=8193)), encoding="utf-8")
+    os.utime(path, ns=(status.st_atime_ns, status.st_mtime_ns))
+    assert (path.stat().st_size, path.stat().st_mtime_ns) == (status.st_size, status.st_mtime_ns)
+    assert (before.context_length, read_manifest(path).context_length) == (8192, 8193)
+    path.write_text("broken", encoding="utf-8")
+    for _ in range(2):
+        with pytest.raises(InvalidManifest):
+            read_manifest(path)
+    path.unlink()
+    with pytest.raises(FileNotFoundError):
+        read_manifest(path)
+
+
+def test_the_same_text_under_another_name_is_checked_again(path: Path) -> None:
+    path.write_text(TEXT, encoding="utf-8")
+    assert read_manifest(path) == TINY
+    with pytest.raises(InvalidManifest, match=r"the file is named 'other\.toml'"):
+        read_manifest(path.rename(path.with_name("other.toml")))
 
 
 HAND_EDITED = f'''# my favourite

@@ -13,6 +13,9 @@ aliases = ["chat", "llama3.2:1b"]     # other names that it is asked for by
 
 import tomllib
 from collections.abc import Mapping, MutableMapping, Sequence, Set
+from copy import deepcopy
+from dataclasses import replace
+from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -30,11 +33,16 @@ if TYPE_CHECKING:
 
 _MOST_BYTES = 4 << 20
 _MOST_CONTEXT = 2**31 - 1
+_KNOWN_FILES = 256
 
 
 def read_manifest(path: Path) -> ModelManifest:
-    """Read a manifest file, named after its id. Raises InvalidManifest, FileNotFoundError when missing."""
-    return parse_manifest(_decode(path, _read(path)), path)
+    """Read a manifest file, named after its id. Raises InvalidManifest, FileNotFoundError when missing.
+
+    It is quick where the file's content was read before, whatever its times say.
+    """
+    known = _parsed(str(path), _read(path))
+    return replace(known, defaults=deepcopy(known.defaults))  # which the caller might change
 
 
 def read_defaults(path: Path) -> Mapping[str, object]:
@@ -116,6 +124,12 @@ def _render(manifest: ModelManifest, previous: "TOMLDocument | None") -> str:
     _assign_table(document, "source", _source_values(manifest.source), drop_unknown=manifest.source is None)
     _assign_table(document, "defaults", _plain_table(manifest.defaults), drop_unknown=True)
     return document.as_string()
+
+
+@lru_cache(_KNOWN_FILES)
+def _parsed(path: str, content: bytes) -> ModelManifest:
+    place = Path(path)
+    return parse_manifest(_decode(place, content), place)
 
 
 def _read(path: Path) -> bytes:
