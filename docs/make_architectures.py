@@ -81,6 +81,8 @@ def positions(program: Program) -> str:
     """Say how positions come in."""
     if any(isinstance(op, Embed) and op.by_position for op in program.ops):
         return "learned"
+    if any(isinstance(op, Attention) and op.slopes for op in program.ops):
+        return "slopes (ALiBi)"
     turned = sum(isinstance(op, Rotate) for op in program.ops) // 2
     if not turned:
         return "none"
@@ -90,7 +92,7 @@ def positions(program: Program) -> str:
 def row(name: str) -> str:
     """Return the table's row of an architecture."""
     about = sys.modules[ARCHITECTURES[name].__module__].__doc__ or ""
-    models = about.split("\n")[0].removeprefix(f"{name}: ").rstrip(".")
+    models = about.split("\n")[0].partition(": ")[2].rstrip(".")
     program = program_of(name)
     return f"| {name} | {models} | {layers(program.ops)} | {positions(program)} |"
 

@@ -31,8 +31,11 @@ TOKENS = [3, 1, 4, 1, 5, 9, 2, 6, 5, 3, 5, 8, 9, 7, 9, 3, 2, 3, 8, 4, 6]
 KEPT = 4
 """Of how many of the last positions logits are kept."""
 
+_LATENT = 32
 METADATA: Mapping[str, Metadata] = {
     "bailingmoe2": {"expert_feed_forward_length": INNER},
+    "nemotron_h_moe+latent": {"moe_latent_size": _LATENT},
+    "llama4": {"expert_feed_forward_length": INNER, "interleave_moe_layer_step": 1},
     "qwen3next": {"expert_feed_forward_length": INNER},
     "gemma4": {"attention.shared_kv_layers": 2},
     "gemma4+experts": {
@@ -48,8 +51,10 @@ LAYERS: Mapping[str, int] = {
     "baichuan": 32,
     "baichuan+13b": 40,
     "gemma4": 6,
+    "llama4": 4,
     "nemotron_h": 4,
     "nemotron_h_moe": 4,
+    "nemotron_h_moe+latent": 4,
 }
 
 _PLAIN_BIASED = ("ffn_norm", "attn_qkv", "attn_output", "ffn_up", "ffn_down")
@@ -70,15 +75,28 @@ _EXPERT_SHAPES = {
     "pre_ffw_norm_2.weight": (WIDTH,),
     "post_ffw_norm_2.weight": (WIDTH,),
 }
-ADDED: Mapping[str, Mapping[str, tuple[int, ...]]] = {"gemma4+experts": _EXPERT_SHAPES}
-"""Tensors of every layer that a variant has besides."""
+_LATENT_SHAPES = {
+    "ffn_latent_down.weight": (_LATENT, WIDTH),
+    "ffn_latent_up.weight": (WIDTH, _LATENT),
+    "ffn_up_exps.weight": (EXPERTS, INNER, _LATENT),
+    "ffn_down_exps.weight": (EXPERTS, _LATENT, INNER),
+}
+ADDED: Mapping[str, Mapping[str, tuple[int, ...]]] = {
+    "gemma4+experts": _EXPERT_SHAPES,
+    "nemotron_h_moe+latent": _LATENT_SHAPES,
+}
+"""Tensors that a variant has besides or in place of others, in every layer with a network."""
 
 REMOVED: Mapping[str, tuple[str, ...]] = {
     "gemma4+experts": ("inp_gate", "proj", "post_norm", "per_layer", "attn_v"),
 }
 """Parts of names of tensors that a variant has not."""
 
-FIRST_LAYER_OF: Mapping[str, str] = {"nemotron_h": "nemotron_h_moe", "nemotron_h_moe": "nemotron_h"}
+FIRST_LAYER_OF: Mapping[str, str] = {
+    "nemotron_h": "nemotron_h_moe",
+    "nemotron_h_moe": "nemotron_h",
+    "nemotron_h_moe+latent": "nemotron_h",
+}
 """Whose first layer an architecture has in its place, so that there are three kinds."""
 
 WITHOUT_ENDING = ("falcon-h1", "ffn_norm.weight")
@@ -121,7 +139,8 @@ def complete(name: str) -> tuple[str, Metadata, Tensors]:
             del tensors[tensor]
     for added, shape in ADDED.get(name, {}).items():
         for layer in range(LAYERS.get(name, 2)):
-            tensors[f"blk.{layer}.{added}"] = _random(rng, shape)
+            if any(tensor.startswith(f"blk.{layer}.ffn_") for tensor in tensors):
+                tensors[f"blk.{layer}.{added}"] = _random(rng, shape)
     return architecture, metadata, dict(_named(architecture, tensors))
 
 

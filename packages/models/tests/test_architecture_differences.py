@@ -47,29 +47,16 @@ T = TypeVar("T", bound=Op)
 
 LAYERS = 2
 
-ADJACENT = [
-    "arcee",
-    "baichuan",
-    "olmo",
-    "bailingmoe",
-    "chatglm",
-    "command-r",
-    "cohere2",
-    "deepseek",
-    "deepseek2",
-    "glm4",
-    "granite",
-    "granitehybrid",
-    "granitemoe",
-    "ernie4_5",
-    "ernie4_5-moe",
-    "internlm2",
-    "llama",
-    "xverse",
-    "minicpm",
-    "mistral3",
-    "smollm3",
-]
+ADJACENT = (
+    *("arcee", "baichuan", "bailingmoe", "chatglm", "cohere2", "command-r", "deepseek", "deepseek2"),
+    *("ernie4_5", "ernie4_5-moe", "glm4", "granite", "granitehybrid", "granitemoe", "internlm2", "llama"),
+    *("llama4", "minicpm", "mistral3", "olmo", "smollm3", "xverse"),
+)
+
+
+UNTURNED = (
+    *("bloom", "gpt2", "jais", "mamba2", "mpt", "nemotron_h", "nemotron_h_moe", "refact", "starcoder"),
+)
 
 
 def zeros(*shape: int) -> NDArray[np.float32]:
@@ -122,7 +109,8 @@ def test_every_architecture_builds_from_the_tensors_that_it_needs(build: Build, 
     program = build(architecture)
     assert (program.architecture, program.vocab_size, program.context_length) == (architecture, VOCAB, 100)
     assert len(program.kv_layers) == len(ops_of(program, Attention))
-    assert len(program.kv_layers) + len(program.state_sizes) >= LAYERS
+    mixing = LAYERS // 2 if architecture.startswith("nemotron_h") else LAYERS
+    assert len(program.kv_layers) + len(program.state_sizes) >= mixing
     last = program.ops[-1]
     assert (getattr(last, "out", None) or last.x) == "logits" and program.buffers["logits"] == VOCAB
 
@@ -140,7 +128,7 @@ def test_every_buffer_is_written_before_it_is_read_and_has_one_width(build: Buil
 
 def test_each_architecture_turns_its_own_pairs(build: Build) -> None:
     turns = {name: ops_of(build(name), Rotate) for name in supported_architectures()}
-    assert not any(turns.pop(name) for name in ("gpt2", "mamba2", "starcoder"))
+    assert not any(turns.pop(name) for name in UNTURNED)
     pairings = {name: {op.rope.pairing for op in ops} for name, ops in turns.items()}
     for name, pairing in pairings.items():
         assert pairing == {RopePairing.ADJACENT if name in ADJACENT else RopePairing.HALVES}, name
@@ -151,6 +139,9 @@ def test_each_architecture_turns_its_own_pairs(build: Build) -> None:
     [
         ("cohere2", {}, [8, 8, 8, None]),
         ("gemma2", {}, [4096, None, 4096, None]),
+        ("gemma4", {}, [8, None, 8, None]),
+        ("llama4", {}, [8192, 8192, 8192, None]),
+        ("llama4", {"attention.sliding_window": 0}, [None] * 4),
         ("olmo2", {"attention.sliding_window": 16}, [16, 16, 16, None]),
         ("olmo2", {}, [None] * 4),
         ("exaone4", {"attention.sliding_window": 16}, [None] * 4),
@@ -352,3 +343,50 @@ def test_gemma3_without_a_window_has_one_kind_of_layer(build: Build) -> None:
 def test_gemma3_names_what_it_cannot_use(build: Build, key: str, value: object) -> None:
     with pytest.raises(InvalidGguf, match=f"metadata 'gemma3.{key}': expected"):
         build("gemma3", metadata={"attention.sliding_window": 8, key: value})
+
+
+def test_the_last_layers_of_a_gemma4_may_read_the_keys_of_earlier_ones(build: Build) -> None:
+    attentions = ops_of(build("gemma4", {"attention.shared_kv_layers": 2}, layers=6), Attention)
+    assert [op.layer for op in attentions] == [0, 1, 2, 3, 2, 3]
+    assert [op.k is None and op.v is None for op in attentions] == [False] * 4 + [True] * 2
+
+
+def test_layers_of_a_gemma4_without_a_kind_to_share_with_are_refused(build: Build) -> None:
+    with pytest.raises(InvalidGguf, match=r"shared_kv_layers.*no keys for layer 1 to share"):
+        build("gemma4", {"attention.shared_kv_layers": 1})
+
+
+def test_only_the_largest_baichuan_falls_with_distance(build: Build) -> None:
+    turned, fallen = (ops_of(build("baichuan", layers=layers), Attention)[0] for layers in (2, 40))
+    assert (turned.slopes, fallen.slopes) == ((), (2**-2, 2**-4, 2**-6, 2**-8))
+
+
+def test_slopes_of_more_heads_than_a_power_of_two_lie_between_the_others(build: Build) -> None:
+    metadata: Metadata = {
+        "attention.head_count": 6,
+        "attention.head_count_kv": 1,
+        "attention.key_length": LENGTH,
+        "attention.value_length": LENGTH,
+    }
+    shapes = {
+        "q": (6 * LENGTH, WIDTH),
+        "k": (LENGTH, WIDTH),
+        "v": (LENGTH, WIDTH),
+        "output": (WIDTH, 6 * LENGTH),
+    }
+    tensors = {
+        f"blk.{layer}.attn_{name}.weight": zeros(*shape) for layer in (0, 1) for name, shape in shapes.items()
+    }
+    slopes = ops_of(build("refact", metadata, tensors), Attention)[0].slopes
+    assert slopes == (2**-2, 2**-4, 2**-6, 2**-8, 2**-1, 2**-3)
+
+
+@pytest.mark.parametrize("architecture", ["mpt", "olmo"])
+def test_clamped_queries_and_keys_are_refused(build: Build, architecture: str) -> None:
+    with pytest.raises(InvalidGguf, match="clamp_kqv"):
+        build(architecture, {"attention.clamp_kqv": 8.0})
+
+
+def test_delta_rules_in_the_old_order_of_qwen3next_are_refused(build: Build) -> None:
+    with pytest.raises(InvalidGguf, match=r"ssm_in.weight.*convert the model again"):
+        build("qwen3next", tensors={"blk.1.ssm_in.weight": zeros(4, WIDTH)})

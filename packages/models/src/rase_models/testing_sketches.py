@@ -12,9 +12,7 @@ Shapes = Mapping[str, tuple[int, ...]]
 
 VOCAB, CONTEXT, WIDTH, INNER = 48, 100, 64, 96
 HEADS, KV_HEADS, LENGTH, WINDOW = 4, 2, 16, 8
-EXPERTS, RANK = 4, 16
-DEPTH = 32
-"""The length of a token's embedding for one layer."""
+EXPERTS, RANK, DEPTH = 4, 16, 32
 GROUPS, STATE, TAPS, SPACE = 2, 16, 3, 128
 QUERIES, KEYS = HEADS * LENGTH, KV_HEADS * LENGTH
 
@@ -87,18 +85,26 @@ _DELTA = ("attn_qkv", "attn_gate", "ssm_conv1d", "ssm_dt.bias", "ssm_a", "ssm_al
 _LATENT = ("attn_norm", "attn_q", "attn_kv_a_mqa", "attn_kv_a_norm", "attn_k_b", "attn_v_b", "attn_output")
 
 TENSORS: Mapping[str, tuple[str, ...]] = {
-    "arcee": ("attn_norm", *_ATTENTION, "ffn_norm", *_PLAIN),
+    **dict.fromkeys(("lfm2", "lfm2moe"), ("attn_norm", *_ATTENTION, *_HEAD_NORMS, "ffn_norm", *_GATED)),
+    **dict.fromkeys(("hunyuan-dense", "qwen3", "qwen3vl"), (*_LLAMA, *_HEAD_NORMS)),
+    **dict.fromkeys(("cohere2", "command-r"), ("attn_norm", *_ATTENTION, *_GATED)),
+    **dict.fromkeys(
+        ("olmoe", "qwen3vlmoe", "qwen3moe"), ("attn_norm", *_ATTENTION, *_HEAD_NORMS, "ffn_norm", *_EXPERTS)
+    ),
+    **dict.fromkeys(
+        ("dots1", "hunyuan-moe"), ("attn_norm", *_ATTENTION, *_HEAD_NORMS, "ffn_norm", *_EXPERTS, *_SHARED)
+    ),
+    **dict.fromkeys(
+        ("bailingmoe", "deepseek", "ernie4_5-moe", "granitemoe", "llama4"),
+        ("attn_norm", *_ATTENTION, "ffn_norm", *_EXPERTS, *_SHARED),
+    ),
+    **dict.fromkeys(
+        ("bloom", "chatglm", "codeshell", "gpt2", "gptneox", "mpt", "phi3", "starcoder"),
+        (*_MERGED, "ffn_norm", *_PLAIN),
+    ),
+    **dict.fromkeys(("arcee", "nemotron", "starcoder2"), ("attn_norm", *_ATTENTION, "ffn_norm", *_PLAIN)),
     "bailingmoe2": (*_MERGED, *_HEAD_NORMS, "ffn_norm", *_EXPERTS, *_SHARED, "exp_probs_b.bias"),
-    "bloom": (*_MERGED, "ffn_norm", *_PLAIN),
-    "bailingmoe": ("attn_norm", *_ATTENTION, "ffn_norm", *_EXPERTS, *_SHARED),
-    "chatglm": (*_MERGED, "ffn_norm", *_PLAIN),
-    "codeshell": (*_MERGED, "ffn_norm", *_PLAIN),
-    "cohere2": ("attn_norm", *_ATTENTION, *_GATED),
-    "command-r": ("attn_norm", *_ATTENTION, *_GATED),
-    "deepseek": ("attn_norm", *_ATTENTION, "ffn_norm", *_EXPERTS, *_SHARED),
     "deepseek2": (*_LATENT, "ffn_norm", *_EXPERTS, *_SHARED),
-    "dots1": ("attn_norm", *_ATTENTION, *_HEAD_NORMS, "ffn_norm", *_EXPERTS, *_SHARED),
-    "ernie4_5-moe": ("attn_norm", *_ATTENTION, "ffn_norm", *_EXPERTS, *_SHARED),
     "exaone4": (*_ATTENTION, *_HEAD_NORMS, *_GATED, *_POST_NORMS),
     "falcon-h1": ("attn_norm", *_ATTENTION, *_SPACE, "ffn_norm", *_GATED),
     "falcon": (*_MERGED, *_PLAIN),
@@ -108,31 +114,19 @@ TENSORS: Mapping[str, tuple[str, ...]] = {
     "glm4": ("attn_norm", *_ATTENTION, "ffn_norm", *_PLAIN, *_POST_NORMS),
     "glm4moe": ("attn_norm", *_ATTENTION, "post_attention_norm", *_EXPERTS, *_SHARED),
     "gpt-oss": ("attn_norm", *_ATTENTION, "attn_sinks", "post_attention_norm", *_EXPERTS),
-    "gpt2": (*_MERGED, "ffn_norm", *_PLAIN),
-    "gptneox": (*_MERGED, "ffn_norm", *_PLAIN),
-    "granitemoe": ("attn_norm", *_ATTENTION, "ffn_norm", *_EXPERTS, *_SHARED),
-    "hunyuan-moe": ("attn_norm", *_ATTENTION, *_HEAD_NORMS, "ffn_norm", *_EXPERTS, *_SHARED),
-    "hunyuan-dense": (*_LLAMA, *_HEAD_NORMS),
     "jais": (*_MERGED, "ffn_norm", *_GATED),
-    "lfm2": ("attn_norm", *_ATTENTION, *_HEAD_NORMS, "ffn_norm", *_GATED),
-    "lfm2moe": ("attn_norm", *_ATTENTION, *_HEAD_NORMS, "ffn_norm", *_GATED),
     "mamba2": ("attn_norm", *_SPACE),
     "minimax-m2": (
         *("attn_norm", *_ATTENTION, *_HEAD_NORMS),
         *("ffn_norm", *_EXPERTS, "exp_probs_b.bias"),
     ),
-    "mpt": (*_MERGED, "ffn_norm", *_PLAIN),
-    "nemotron": ("attn_norm", *_ATTENTION, "ffn_norm", *_PLAIN),
     "nemotron_h": ("attn_norm", *_ATTENTION),
     "nemotron_h_moe": ("attn_norm", *_SPACE),
     "olmo": (*_ATTENTION, *_GATED),
     "olmo2": (*_ATTENTION, *_HEAD_NORMS, *_GATED, *_POST_NORMS),
-    "olmoe": ("attn_norm", *_ATTENTION, *_HEAD_NORMS, "ffn_norm", *_EXPERTS),
     "phi2": (*_MERGED, *_PLAIN),
-    "phi3": (*_MERGED, "ffn_norm", *_PLAIN),
     "qwen": (*_MERGED, "ffn_norm", *_GATED),
     "qwen2moe": ("attn_norm", *_ATTENTION, "ffn_norm", *_EXPERTS, *_SHARED, "ffn_gate_inp_shexp"),
-    "qwen3": (*_LLAMA, *_HEAD_NORMS),
     "qwen35": ("attn_norm", *_ATTENTION, *_HEAD_NORMS, "post_attention_norm", *_GATED),
     "qwen35moe": (
         *("attn_norm", *_ATTENTION, *_HEAD_NORMS, "post_attention_norm"),
@@ -142,12 +136,7 @@ TENSORS: Mapping[str, tuple[str, ...]] = {
         *("attn_norm", *_ATTENTION, *_HEAD_NORMS, "post_attention_norm"),
         *(*_EXPERTS, *_SHARED, "ffn_gate_inp_shexp"),
     ),
-    "qwen3vl": (*_LLAMA, *_HEAD_NORMS),
-    "qwen3vlmoe": ("attn_norm", *_ATTENTION, *_HEAD_NORMS, "ffn_norm", *_EXPERTS),
-    "qwen3moe": ("attn_norm", *_ATTENTION, *_HEAD_NORMS, "ffn_norm", *_EXPERTS),
     "seed_oss": ("attn_norm", *_ATTENTION, "post_attention_norm", *_GATED),
-    "starcoder": (*_MERGED, "ffn_norm", *_PLAIN),
-    "starcoder2": ("attn_norm", *_ATTENTION, "ffn_norm", *_PLAIN),
 }
 """The weights that a layer of an architecture needs, where they are not llama's."""
 
@@ -240,8 +229,14 @@ _STATES: Metadata = {
     "ssm.group_count": GROUPS,
 }
 METADATA: Mapping[str, Metadata] = {
+    **dict.fromkeys(("hunyuan-moe", "minimax-m2", "olmoe", "qwen2moe", "qwen3moe", "qwen3vlmoe"), _CHOICE),
     "bailingmoe": {**_CHOICE, "expert_shared_count": 1},
-    "bailingmoe2": {**_CHOICE, "expert_shared_count": 1, "expert_gating_func": 2, "expert_weights_norm": True},
+    "bailingmoe2": {
+        **_CHOICE,
+        "expert_shared_count": 1,
+        "expert_gating_func": 2,
+        "expert_weights_norm": True,
+    },
     "cohere2": {"attention.sliding_window": WINDOW, "logit_scale": 0.5},
     "deepseek": {**_CHOICE, "expert_shared_count": 1},
     "deepseek2": {
@@ -277,11 +272,10 @@ METADATA: Mapping[str, Metadata] = {
     "granite": {"logit_scale": 8.0},
     "granitemoe": {**_CHOICE, "logit_scale": 8.0, "expert_shared_feed_forward_length": INNER},
     "granitehybrid": {**_STATES, "ssm.inner_size": SPACE},
-    "hunyuan-moe": _CHOICE,
+    "llama4": {**_CHOICE, "expert_used_count": 1},
     "lfm2": {"shortconv.l_cache": TAPS},
     "lfm2moe": {**_CHOICE, "shortconv.l_cache": TAPS},
     "mamba2": {**_STATES, "ssm.inner_size": SPACE, "attention.head_count": 0, "feed_forward_length": 0},
-    "minimax-m2": _CHOICE,
     "jais": {"attention.max_alibi_bias": 8.0},
     "mpt": {"attention.max_alibi_bias": 8.0},
     "nemotron_h": {**_STATES, "ssm.inner_size": SPACE},
@@ -295,9 +289,7 @@ METADATA: Mapping[str, Metadata] = {
         "expert_weights_norm": True,
         "expert_weights_scale": 2.5,
     },
-    "olmoe": _CHOICE,
     "qwen": {"feed_forward_length": 2 * INNER, "attention.head_count_kv": HEADS},
-    "qwen2moe": _CHOICE,
     "qwen35": {**_STATES, "ssm.inner_size": QUERIES},
     "qwen35moe": {
         **_CHOICE,
@@ -305,22 +297,23 @@ METADATA: Mapping[str, Metadata] = {
         "ssm.inner_size": QUERIES,
         "expert_shared_feed_forward_length": INNER,
     },
-    "qwen3moe": _CHOICE,
-    "qwen3next": {**_CHOICE, **_STATES, "ssm.inner_size": QUERIES, "expert_shared_feed_forward_length": INNER},
-    "qwen3vlmoe": _CHOICE,
+    "qwen3next": {
+        **_CHOICE,
+        **_STATES,
+        "ssm.inner_size": QUERIES,
+        "expert_shared_feed_forward_length": INNER,
+    },
 }
 """What an architecture's file says besides the usual, without the prefix of its keys."""
 
+_EVEN_ATTEND = {"attention.head_count_kv": (KV_HEADS, 0)}
+_ODD_RECUR = {"attention.recurrent_layers": (0, 1)}
 _BY_LAYER: Mapping[str, Mapping[str, tuple[int, int]]] = {
+    **dict.fromkeys(("granitehybrid", "lfm2", "lfm2moe"), _EVEN_ATTEND),
+    **dict.fromkeys(("qwen3next", "qwen35", "qwen35moe"), _ODD_RECUR),
     "gemma4": {"attention.sliding_window_pattern": (True, False)},
-    "granitehybrid": {"attention.head_count_kv": (KV_HEADS, 0)},
-    "lfm2": {"attention.head_count_kv": (KV_HEADS, 0)},
-    "lfm2moe": {"attention.head_count_kv": (KV_HEADS, 0)},
     "nemotron_h": {"attention.head_count_kv": (KV_HEADS, 0), "feed_forward_length": (0, INNER)},
     "nemotron_h_moe": {"attention.head_count_kv": (0, 0), "feed_forward_length": (0, INNER)},
-    "qwen3next": {"attention.recurrent_layers": (0, 1)},
-    "qwen35": {"attention.recurrent_layers": (0, 1)},
-    "qwen35moe": {"attention.recurrent_layers": (0, 1)},
 }
 """Keys with a value for each layer, and what it is for even and for odd ones."""
 

@@ -29,6 +29,7 @@ def attend(b: ProgramBuilder, differences: Differences, layer: int, x: str) -> M
         sizes.value_length,
         scale=sizes.attention_scale or differences.attention_scale or 1 / math.sqrt(sizes.key_length),
         window=positions.window,
+        chunked=positions.chunked,
         soft_cap=differences.attention_cap or None,
         sinks=b.tensors.vector(f"blk.{layer}.attn_sinks.weight", heads) if differences.sinks else None,
         slopes=_slopes(heads, differences.alibi) if differences.alibi else (),
@@ -65,11 +66,14 @@ def _prepare(b: ProgramBuilder, differences: Differences, layer: int, kind: str,
     rope = positions.query_rope or positions.rope if kind == "q" else positions.rope
     name = f"attn_{kind}_norm"
     normed = name in differences.required or f"blk.{layer}.{name}.weight" in b.tensors
-    if rope is not None and norms is HeadNorms.AFTER_ROPE:
+    turned_first = norms in (HeadNorms.AFTER_ROPE, HeadNorms.TURNED)
+    if rope is not None and turned_first:
         b.emit(Rotate(x, heads, rope))
+    if positions.rope is not None and norms is HeadNorms.TURNED:
+        b.norm(x, x, None, heads)
     if normed:
         parts = 1 if norms is HeadNorms.TOGETHER else heads
         shared = norms is not HeadNorms.OWN
         b.norm(x, x, f"blk.{layer}.{name}", parts, kind=differences.norm, shared=shared)
-    if rope is not None and norms is not HeadNorms.AFTER_ROPE:
+    if rope is not None and not turned_first:
         b.emit(Rotate(x, heads, rope))

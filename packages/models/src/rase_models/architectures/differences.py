@@ -12,12 +12,13 @@ from rase_models.program import Activation, Rope, Scoring
 class LayerPositions:
     """How the attention of one layer treats positions; without a rope, heads do not turn.
 
-    Queries turn like keys unless they have a rope of their own.
+    Queries turn like keys unless they have a rope of their own. A window that is `chunked` does not slide.
     """
 
     rope: Rope | None
     window: int | None = None
     query_rope: Rope | None = None
+    chunked: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +43,8 @@ class HeadNorms(Enum):
     """All heads as one."""
     AFTER_ROPE = auto()
     """Each head, after it was turned, with one weight for all."""
+    TURNED = auto()
+    """Each head that turns, after it was turned, without weights."""
 
 
 class FeedForward(Enum):
@@ -64,6 +67,7 @@ class Experts:
     Attributes:
         normalise: whether the weights of the chosen sum to 1.
         groups, groups_used: into how many groups experts are divided, from how many of which some are chosen.
+        weighs_inputs: whether weights multiply what goes into experts, not what comes out.
         shared_length: the inner width of the network that works on every row, 0 without one.
     """
 
@@ -72,6 +76,7 @@ class Experts:
     groups: int = 1
     groups_used: int = 1
     shared_length: int = 0
+    weighs_inputs: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -54,6 +54,7 @@ def choose_experts(
         scoring=choice.scoring,
         groups=choice.groups,
         groups_used=choice.groups_used,
+        weighs_inputs=choice.weighs_inputs,
         router_x=router_x,
         router_bias=b.tensors.optional_vector(f"{prefix}gate_inp.bias", count),
         selection_bias=b.tensors.optional_vector(f"blk.{layer}.exp_probs_b.bias", count),

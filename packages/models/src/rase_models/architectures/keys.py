@@ -49,6 +49,10 @@ class ArchitectureKeys:
             return self._default(key, default, f"a number from 1 to {most}")
         return self._checked_count(key, value, most)
 
+    def states_none(self, key: str) -> bool:
+        """Tell whether the key is there and stands for nothing."""
+        return self._file.integer(self._full(key), None) in _ABSENT
+
     def counts(self, key: str, layers: int, default: Sequence[int] | None = None) -> tuple[int, ...]:
         """Return a number for each layer, from an array, where it may be 0, or from one number for all."""
         if not self.is_array(key):

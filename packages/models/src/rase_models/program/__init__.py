@@ -15,8 +15,6 @@ from rase_models.program.ops import (
     MoeFfn,
     Op,
     RmsNorm,
-    Rope,
-    RopePairing,
     Rotate,
     Scoring,
     SelectOutputs,
@@ -26,6 +24,7 @@ from rase_models.program.ops import (
     tensors_of,
 )
 from rase_models.program.program import KvGroup, KvLayer, Program, TensorSlice
+from rase_models.program.rope import Rope, RopePairing
 
 __all__ = [
     "Activate",

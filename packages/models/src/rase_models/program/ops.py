@@ -11,6 +11,8 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import ClassVar
 
+from rase_models.program.rope import Rope
+
 
 class Activation(Enum):
     """A nonlinearity."""
@@ -40,35 +42,6 @@ class Scoring(Enum):
     """Their softmax over all experts."""
     SIGMOID = "sigmoid"
     """1 / (1 + exp(-x))."""
-
-
-class RopePairing(Enum):
-    """Which elements of a head are rotated together."""
-
-    ADJACENT = "adjacent"
-    """Elements 2i and 2i+1 (llama)."""
-    HALVES = "halves"
-    """Elements i and i + dimensions/2 (neox: qwen, gemma)."""
-
-
-@dataclass(frozen=True, slots=True)
-class Rope:
-    """Rotary positions of one kind of layer.
-
-    Pair i of a head at position p turns by the angle a = p * frequencies[i]: (x, y) becomes
-    (x cos a - y sin a, x sin a + y cos a) * magnitude. Only the first `dimensions` elements of a head
-    turn, the others stay as they are; there are dimensions / 2 frequencies. All scaling (linear, llama3,
-    YaRN, factor tensors of the file) is already in them.
-
-    With a `growth`, the magnitude is multiplied by 1 + growth * ln(1 + floor(p / growth_length)).
-    """
-
-    pairing: RopePairing
-    dimensions: int
-    frequencies: tuple[float, ...]
-    magnitude: float = 1.0
-    growth: float = 0.0
-    growth_length: int = 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -179,7 +152,8 @@ class Attention:
     """Append k and v to the cache of `layer`, then out = softmax(q·k * scale) v over the visible positions.
 
     A row sees the positions p of its sequence with `0 <= position - p`, and `< window` when a window is
-    given: itself, the rows before it in the same run, and what earlier runs left in the cache.
+    given: itself, the rows before it in the same run, and what earlier runs left in the cache. A window that
+    is `chunked` does not slide: its rows see the positions p with `p // window == position // window`.
     q is [head_count, key_length], k and v are [head_count_kv, key_length or value_length], out is
     [head_count, value_length] in each row; query head h reads KV head h // (head_count // head_count_kv).
 
@@ -202,6 +176,7 @@ class Attention:
     value_length: int
     scale: float
     window: int | None = None
+    chunked: bool = False
     soft_cap: float | None = None
     sinks: str | None = None
     slopes: tuple[float, ...] = ()
@@ -265,7 +240,8 @@ class MoeFfn:
 
     The router is [experts, in], the expert weights are [experts, out, in]. The three products of expert e
     are multiplied by `gate_scales[e]`, `up_scales[e]` and `down_scales[e]`; an empty tuple stands for ones.
-    Then row e of a bias [experts, out] is added to them.
+    Then row e of a bias [experts, out] is added to them. With `weighs_inputs`, it is x that w multiplies,
+    on its way into a chosen expert.
     """
 
     TENSORS: ClassVar[tuple[str, ...]] = (
@@ -296,6 +272,7 @@ class MoeFfn:
     scoring: Scoring = Scoring.SOFTMAX
     groups: int = 1
     groups_used: int = 1
+    weighs_inputs: bool = False
     router_x: str | None = None
     router_bias: str | None = None
     selection_bias: str | None = None

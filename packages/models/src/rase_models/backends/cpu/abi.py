@@ -90,6 +90,8 @@ KV_HEAD_NBYTES = 304
 """Bytes of one head's keys and values in a block."""
 KEYS_NBYTES = 312
 """Bytes of one head's keys in a block; its values follow them."""
+CHUNKED = 328
+"""1 when the window does not slide, but begins at multiples of itself."""
 SLOPES = 320
 """Address of a float32 for each head, what a score loses for each position of distance, or 0."""
 
@@ -112,6 +114,8 @@ SELECTION_BIAS = 240
 """Address of a float32 for each expert, which only the choice among experts looks at, or 0."""
 SCORING_SIGMOID = 248
 """1 when scores are sigmoids of the logits, 0 when they are their softmax."""
+WEIGHS_INPUTS = 272
+"""1 when the weights of experts multiply what goes into them, not what comes out."""
 EXPERT_GROUPS = 256
 EXPERT_GROUPS_USED = 264
 """Into how many groups experts are divided, and of how many of them some are chosen."""

@@ -22,7 +22,9 @@ def rope_table(rope: Rope, positions: int, first: int = 0) -> NDArray[np.float32
     """
     places = np.arange(first, first + positions)
     angles = places.astype(np.float64)[:, None] * np.asarray(rope.frequencies, np.float64)
-    magnitude = rope.magnitude * (1 + rope.growth * np.log1p(places // rope.growth_length))
+    magnitude = rope.magnitude * (
+        1 + rope.growth * np.log1p((places + rope.growth_first) // rope.growth_length)
+    )
     turns = np.stack((np.cos(angles), np.sin(angles)), axis=1) * magnitude[:, None, None]
     return np.asarray(turns, np.float32)
 

@@ -16,7 +16,7 @@ def attention(op: Attention, run: Run) -> None:
         rows = mx.array(group.rows)
         if op.k is not None and op.v is not None:
             cache.write(table, group, run.buffers[op.k][rows], run.buffers[op.v][rows])
-        window = run.window(index, cache.group, op.window)
+        window = run.window(index, cache.group, op.window, op.chunked)
         q = _heads(run.buffers[op.q][rows], op.head_count).astype(cache.dtype)
         out = _attend(op, run, q, window, *cache.read(window.blocks))
         results.append(_rows_again(out.astype(mx.float32), group))

@@ -11,6 +11,8 @@ def moe_ffn(op: MoeFfn, run: Run) -> None:
     x = run.buffers[op.x]
     experts, shares = _chosen(op, run)
     rows = x[:, None, None, :]
+    if op.weighs_inputs:
+        rows, shares = rows * shares[..., None, None], mx.ones_like(shares)
     gate = _product(run, op.gate, op.gate_scales, op.gate_bias, rows, experts)
     up = _product(run, op.up, op.up_scales, op.up_bias, rows, experts)
     hidden = gated(op.activation, gate, up)

@@ -54,18 +54,25 @@ def _groups(rows: Rows, numbers: Ints, first: Ints, counts: Ints) -> Iterator[Gr
         yield Group(indices, numbers[chosen], rows.positions[indices].astype(np.int64))
 
 
-def window_of(group: Group, table: NDArray[np.int32], window: int | None) -> Window:
+def window_of(group: Group, table: NDArray[np.int32], window: int | None, chunked: bool = False) -> Window:
     """Say what the rows of a group may see, given the block table [sequences, blocks] of the layer's group.
 
     Every sequence gets as many blocks as the one that sees the most; the surplus repeats its last block and
     is not visible.
     """
     last = group.positions[:, -1] // BLOCK_TOKENS
-    lowest = np.zeros_like(last) if window is None else group.positions[:, 0] + 1 - window
-    start = np.maximum(lowest, 0) // BLOCK_TOKENS
+    seen = _seen(group.positions, window, chunked)
+    start = (group.positions - seen)[:, 0] // BLOCK_TOKENS
     columns = start[:, None] + np.arange(int((last - start).max()) + 1)
     blocks = table[group.sequences[:, None], np.minimum(columns, last[:, None])]
     positions = (columns[:, :, None] * BLOCK_TOKENS + np.arange(BLOCK_TOKENS)).reshape(len(columns), -1)
     distance = group.positions[:, :, None] - positions[:, None, :]
-    visible = (distance >= 0) & (distance < (window or np.iinfo(np.int64).max))
+    visible = (distance >= 0) & (distance <= seen[:, :, None])
     return Window(blocks, visible[:, None], distance[:, None])
+
+
+def _seen(positions: Ints, window: int | None, chunked: bool) -> Ints:
+    """Return how far back each position sees."""
+    if window is None:
+        return positions
+    return positions % window if chunked else np.minimum(positions, window - 1)

@@ -117,7 +117,7 @@ def _turns(
 ) -> tuple[mx.array, mx.array]:
     """Return cosines and sines for the pairs of every row, [rows, 1, pairs]; angles are float64."""
     angles = positions[:, None, None] * np.array(rope.frequencies)
-    steps = np.log1p(positions // rope.growth_length)
+    steps = np.log1p((positions + rope.growth_first) // rope.growth_length)
     magnitude = (rope.magnitude * (1 + rope.growth * steps))[:, None, None]
     cosine, sine = np.cos(angles) * magnitude, np.sin(angles) * magnitude
     return mx.array(cosine.astype(np.float32)), mx.array(sine.astype(np.float32))

@@ -26,7 +26,7 @@ class Run:
     states: list[mx.array]
     groups: tuple[Group, ...]
     buffers: dict[str, mx.array] = field(default_factory=dict)
-    _windows: dict[tuple[int, int, int | None], Window] = field(default_factory=dict)
+    _windows: dict[tuple[int, int, int | None, bool], Window] = field(default_factory=dict)
 
     @classmethod
     def of(
@@ -44,11 +44,12 @@ class Run:
         """Return a weight as float32."""
         return self.weights[name].floats()
 
-    def window(self, group: int, kv_group: int, window: int | None) -> Window:
+    def window(self, group: int, kv_group: int, window: int | None, chunked: bool) -> Window:
         """Return what a group of sequences sees in a group of layers; computed once in a run."""
-        key = (group, kv_group, window)
+        key = (group, kv_group, window, chunked)
         if key not in self._windows:
-            self._windows[key] = window_of(self.groups[group], self.rows.block_tables[kv_group], window)
+            table = self.rows.block_tables[kv_group]
+            self._windows[key] = window_of(self.groups[group], table, window, chunked)
         return self._windows[key]
 
     def gathered(self, values: Sequence[mx.array]) -> mx.array:

@@ -129,7 +129,7 @@ def rotate(op: Rotate, run: Run) -> None:
 
 def _magnitude(rope: Rope, positions: NDArray[np.int32]) -> NDArray[np.float64]:
     """Return what heads are multiplied by at positions."""
-    steps = np.log1p(positions // rope.growth_length)
+    steps = np.log1p((positions + rope.growth_first) // rope.growth_length)
     return np.asarray(rope.magnitude * (1 + rope.growth * steps), np.float64)
 
 
@@ -150,31 +150,40 @@ def attention(op: Attention, run: Run) -> None:
         table, positions = rows.block_tables[cache.group, sequence], rows.positions[own]
         if op.k is not None and op.v is not None:
             cache.write(table, positions, run.buffers[op.k][own], run.buffers[op.v][own])
-        first = 0 if op.window is None else max(int(positions[0]) + 1 - op.window, 0)
+        first = _first_seen(op, int(positions[0]))
         keys, values = cache.read(table, first, int(positions[-1]) + 1)
         sinks = None if op.sinks is None else run.weights[op.sinks]
-        out[own] = _attend(op, q[own], positions - np.int32(first), keys, values, sinks)
+        out[own] = _attend(op, q[own], positions, first, keys, values, sinks)
     run.buffers[op.out] = out.reshape(len(q), -1)
+
+
+def _first_seen(op: Attention, position: int) -> int:
+    """Return the first position that a row sees."""
+    if op.window is None:
+        return 0
+    return position // op.window * op.window if op.chunked else max(position + 1 - op.window, 0)
 
 
 def _attend(
     op: Attention,
     q: Floats,
     positions: NDArray[np.int32],
+    first: int,
     keys: Floats,
     values: Floats,
     sinks: Floats | None,
 ) -> Floats:
-    """Return float32 [rows, head_count, value_length] for the rows of one sequence."""
+    """Return float32 [rows, head_count, value_length] for rows of one sequence, given keys from `first`."""
     group = op.head_count // op.head_count_kv
     keys, values = np.repeat(keys, group, axis=1), np.repeat(values, group, axis=1)
     scores = np.einsum("rhd,phd->hrp", q, keys, optimize=True) * op.scale
     if op.soft_cap is not None:
         scores = _soft_capped(scores, op.soft_cap)
-    distance = positions[:, None] - np.arange(len(keys))
+    distance = positions[:, None] - np.arange(first, first + len(keys))
+    seen = positions - [_first_seen(op, int(position)) for position in positions]
     if op.slopes:
         scores = scores - np.array(op.slopes, np.float32)[:, None, None] * distance.astype(np.float32)
-    visible = (distance >= 0) & (distance < (op.window or len(keys)))
+    visible = (distance >= 0) & (distance <= seen[:, None])
     weights = _attention_weights(np.where(visible, scores, -np.inf), sinks)
     out: Floats = np.einsum("hrp,phd->rhd", weights, values, optimize=True)
     return out
@@ -226,7 +235,11 @@ def moe_ffn(op: MoeFfn, run: Run) -> None:
     out = np.zeros_like(x)
     for expert in range(op.experts):
         rows = np.flatnonzero(shares[:, expert])
-        out[rows] += shares[rows, expert, None] * _expert(op, run, expert, x[rows])
+        share = shares[rows, expert, None]
+        if op.weighs_inputs:
+            out[rows] += _expert(op, run, expert, x[rows] * share)
+        else:
+            out[rows] += share * _expert(op, run, expert, x[rows])
     run.buffers[op.out] = out
 
 

@@ -28,6 +28,7 @@ from rase_models.backends.cpu.abi import (
     ROW_SLOTS,
     SHARES,
     W2,
+    WEIGHS_INPUTS,
     WRITE_RECORDS,
     X_STRIDE,
     Y_STRIDE,
@@ -107,6 +108,11 @@ def _gather(thread: int, op: int, context: int, entry: int) -> None:
     row = entry // load_i64(op + EXPERTS_USED)
     slot = int(load_i32(route_array(op, ROW_SLOTS) + 4 * entry))
     source, width = input_row(op, context, row), load_i64(op + N)
+    if load_i64(op + WEIGHS_INPUTS):
+        weighed, part = scratch(thread, context), splat(load_f32(route_array(op, SHARES) + 4 * entry))
+        for offset in range(0, 4 * width, 64):
+            store_f32x16(weighed + offset, multiply(load_f32x16(source + offset), part))
+        source = weighed
     if load_i64(op + FLAGS) & WRITE_RECORDS:
         group = _group_of(op, int(load_i32(route_array(op, CHOSEN) + 4 * entry)))
         first, rows = load_i64(group + GROUP_FIRST_SLOT), load_i64(group + GROUP_ROWS)
@@ -242,7 +248,8 @@ def _combine(thread: int, op: int, context: int, row: int) -> None:
     for offset in range(0, 4 * width, 64):
         total = splat(f32(0.0))
         for index in range(used):
-            expert, part = int(load_i32(chosen + 4 * index)), load_f32(shares + 4 * index)
+            expert = int(load_i32(chosen + 4 * index))
+            part = f32(1.0) if load_i64(op + WEIGHS_INPUTS) else load_f32(shares + 4 * index)
             slot = load_i64(op + X) + int(load_i32(slots + 4 * index)) * load_i64(op + X_STRIDE)
             total = fma(load_f32x16(slot + offset), splat(part * _scale_of(scales, expert)), total)
             if biases != 0:

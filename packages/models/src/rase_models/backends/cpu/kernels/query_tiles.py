@@ -11,7 +11,7 @@ group:
 
 from typing import Any
 
-from rase_models.backends.cpu.abi import HEADS, KV_HEADS, ROWS, TILES, WINDOW
+from rase_models.backends.cpu.abi import CHUNKED, HEADS, KV_HEADS, ROWS, TILES, WINDOW
 from rase_models.backends.cpu.kernels.claims import claim, finish
 from rase_models.backends.cpu.kernels.kv_cache import sequence_of
 from rase_models.backends.cpu.kernels.rows import position_of
@@ -73,6 +73,8 @@ def head_of_query(tile: int, op: int, kv_head: int, query: int) -> int:
 def first_seen(op: int, position: int) -> int:
     """Return the first position that a row at a position sees."""
     window = load_i64(op + WINDOW)
+    if load_i64(op + CHUNKED):
+        return int(position - position % window)
     return max(position + 1 - window, 0) if window > 0 else 0
 
 

@@ -82,7 +82,12 @@ def _attend(low: Lowering, step: Attention) -> None:
     low.need_scratch(shapes.attention_scratch_nbytes(step.value_length))
     low.lowered.value_length = max(low.lowered.value_length, step.value_length)
     table, words = _tile_table(low, step), _cache_words(low, step)
-    words |= {abi.TILES: table, abi.WINDOW: step.window or 0, abi.SCALE: step.scale}
+    words |= {
+        abi.TILES: table,
+        abi.WINDOW: step.window or 0,
+        abi.CHUNKED: int(step.chunked),
+        abi.SCALE: step.scale,
+    }
     words |= {abi.SOFT_CAP: step.soft_cap or 0.0, abi.SLOPES: low.constants(step.slopes)}
     words |= {abi.SINKS: 0 if step.sinks is None else low.vector(step.sinks)}
     words |= low.floats_in(step.q, abi.Q, abi.Q_STRIDE)

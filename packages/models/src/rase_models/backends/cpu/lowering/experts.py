@@ -3,7 +3,7 @@
 from rase_core.errors import BackendFailure
 
 from rase_models.backends.cpu import abi
-from rase_models.backends.cpu.buffers import LANES
+from rase_models.backends.cpu.buffers import LANES, padded
 from rase_models.backends.cpu.kernel_key import KernelKey
 from rase_models.backends.cpu.lowering.expert_memory import ExpertMemory
 from rase_models.backends.cpu.lowering.lowering import Lowering, Words
@@ -28,6 +28,7 @@ def emit_moe_ffn(low: Lowering, step: MoeFfn) -> None:
         abi.ROUTES: memory.routes,
         abi.EXPERTS: step.experts,
         abi.EXPERTS_USED: step.experts_used,
+        abi.WEIGHS_INPUTS: int(step.weighs_inputs),
     }
     _emit_routes(low, step, memory, routing)
     _emit_gather(low, step, memory, routing)
@@ -77,6 +78,7 @@ def _emit_gather(low: Lowering, step: MoeFfn, memory: ExpertMemory, routing: Wor
     """Emit the copies of rows to their slots, in each form that gate or up reads."""
     words = routing | low.floats_in(step.x) | {abi.N: low.buffers.width(step.x)}
     reads: list[Resource] = [_ROUTES, ("floats", step.x)]
+    low.need_scratch(4 * padded(low.buffers.width(step.x)))
     forms = {low.matrix(weight).form.is_quantised for weight in (step.gate, step.up)}
     if False in forms:
         target = memory.slots.floats("gathered")
