@@ -2,15 +2,20 @@
 
 import errno
 import sys
+from importlib.metadata import requires
+from itertools import product
 
 import numpy as np
 import pytest
 from numpy.typing import NDArray
+from packaging.markers import Marker
+from packaging.requirements import Requirement
 from rase_core.device import DevicePreference
 from rase_core.errors import BackendFailure, BackendUnavailable
 from rase_models.backends import BACKENDS, BackendPlace
 from rase_models.backends.base import Rows
 from rase_models.backends.cpu.instruction_set import instruction_set
+from rase_models.backends.extras import System, install_command, needs
 from rase_models.backends.reference import ReferenceBackend
 from rase_models.backends.reference.runner import ReferenceRunner
 from rase_models.device_check import check_backend, choose_among, choose_device, probe_devices
@@ -18,6 +23,17 @@ from rase_models.program import Program
 
 CUDA, METAL, CPU = DevicePreference.CUDA, DevicePreference.METAL, DevicePreference.CPU
 REFERENCE = BACKENDS["reference"]
+CUDA_COMMAND = "pip install 'rase-models[cuda12]' or pip install 'rase-models[cuda13]'"
+SYSTEMS = [
+    System(*system)
+    for system in (
+        ("darwin", "arm64"),
+        ("darwin", "x86_64"),
+        ("linux", "x86_64"),
+        ("linux", "aarch64"),
+        ("win32", "AMD64"),
+    )
+]
 
 
 class WrongRunner(ReferenceRunner):
@@ -139,6 +155,46 @@ def test_auto_chooses_what_the_probe_finds_usable(
     assert report.device is chosen
     assert all(attempt.reason for attempt in report.attempts[:-1])
     assert choose_among(DevicePreference.AUTO.candidates(), places) == chosen
+
+
+@pytest.mark.parametrize(
+    ("system", "extras", "command"),
+    [
+        (("darwin", "arm64"), ("metal",), "pip install 'rase-models[metal]'"),
+        (("linux", "x86_64"), ("metal",), "pip install 'rase-models[metal]'"),
+        (("darwin", "x86_64"), ("metal",), None),
+        (("win32", "AMD64"), ("metal",), None),
+        (("darwin", "arm64"), ("cuda12", "cuda13"), None),
+        (("win32", "AMD64"), ("cuda12", "cuda13"), CUDA_COMMAND),
+        (("linux", "aarch64"), ("cuda12", "cuda13"), CUDA_COMMAND),
+        (("win32", "AMD64"), ("cpu",), "pip install 'rase-models[cpu]'"),
+        (("linux", "x86_64"), (), None),
+    ],
+)
+def test_only_extras_that_bring_something_are_to_be_installed(
+    system: tuple[str, str], extras: tuple[str, ...], command: str | None
+) -> None:
+    assert install_command(extras, System(*system)) == command
+
+
+def test_a_system_for_which_extras_bring_nothing_is_told_what_they_need() -> None:
+    assert "Apple silicon" in str(needs(("metal",)))
+    assert "NVIDIA" in str(needs(("cuda12", "cuda13")))
+    assert (needs(("cpu",)), needs(())) == (None, None)
+
+
+def test_the_extras_bring_something_where_the_package_says_so() -> None:
+    found: dict[str, list[Marker | None]] = {}
+    for line in requires("rase-models") or ():
+        requirement = Requirement(line)
+        for extra in ("metal", "cuda12", "cuda13"):
+            if requirement.marker and f'extra == "{extra}"' in str(requirement.marker):
+                found.setdefault(extra, []).append(requirement.marker)
+    for system, (extra, markers) in product(SYSTEMS, found.items()):
+        here = {"sys_platform": system.platform, "platform_machine": system.machine, "extra": extra}
+        brings = any(marker is not None and marker.evaluate(here) for marker in markers)
+        assert brings == (install_command([extra], system) is not None), (system, extra)
+    assert len(found) == 3
 
 
 def test_a_device_that_nobody_can_use_is_chosen_last_and_says_why() -> None:

@@ -9,6 +9,7 @@ from typing import NamedTuple, cast
 from rase_core.errors import BackendUnavailable
 
 from rase_models.backends.base import Backend
+from rase_models.backends.extras import install_command, needs, this_system
 
 
 class BackendPlace(NamedTuple):
@@ -64,15 +65,13 @@ def library_faults(
         # The dynamic loader gives no number: with one it is a file's fault.
         if error in others or (isinstance(error, OSError) and error.errno is not None):
             raise
-        raise _unavailable(name, error, _install(extras)) from error
+        raise _unavailable(name, error, extras) from error
 
 
-def _unavailable(name: str, error: ImportError | OSError, install: str | None) -> BackendUnavailable:
+def _unavailable(name: str, error: ImportError | OSError, extras: tuple[str, ...]) -> BackendUnavailable:
+    install = install_command(extras, this_system())
     if isinstance(error, ModuleNotFoundError):
-        return BackendUnavailable(name, f"the module {error.name!r} is not installed", install)
+        reason = f"the module {error.name!r} is not installed"
+        return BackendUnavailable(name, reason, install or needs(extras))
     advice = "install it again" + (f": {install} --force-reinstall" if install else "")
     return BackendUnavailable(name, f"a library cannot be loaded: {error}", advice)
-
-
-def _install(extras: tuple[str, ...]) -> str | None:
-    return " or ".join(f"pip install 'rase-models[{extra}]'" for extra in extras) or None
