@@ -8,6 +8,7 @@ import pytest
 from numpy.typing import NDArray
 from rase_core.decoder import Batch
 from rase_core.errors import BackendUnavailable, DeviceOutOfMemory
+from rase_models.architectures import build_program
 from rase_models.backends import load_backend
 from rase_models.backends.base import Rows
 from rase_models.backends.cuda import CudaBackend
@@ -189,6 +190,22 @@ def test_memory_that_is_not_there_is_named(tmp_path: Path) -> None:
     with pytest.raises(DeviceOutOfMemory, match="cuda"):
         decoder_of(model(tmp_path, "llama"), device)
     assert device.held_nbytes == 0
+
+
+def test_a_runner_goes_on_after_memory_for_more_blocks_was_not_there(
+    tmp_path: Path, device: EmulatedDevice
+) -> None:
+    file = open_gguf(model(tmp_path, "llama"))
+    program = build_program(file)
+    runner = CudaBackend(device).load(program, file.weights())
+    runner.reserve(0, 4)
+    wanted = runner.run(rows_of(3))
+    layer = program.kv_layers[0]
+    device.free = 500 * 64 * layer.head_count_kv * layer.key_length * 2 + 1000  # for keys, not for values
+    with pytest.raises(DeviceOutOfMemory):
+        runner.reserve(0, 500)
+    np.testing.assert_array_equal(runner.run(rows_of(3)), wanted)
+    runner.close()
 
 
 def test_keys_and_values_may_be_kept_in_float32(tmp_path: Path, device: EmulatedDevice) -> None:

@@ -31,6 +31,10 @@ class EmulatedDevice:
     Args:
         seed: the order of threads, warps and blocks: 0 ascending, 1 descending, others at random.
         nbytes: the memory that there is.
+
+    Attributes:
+        free: bytes that could be allocated.
+        launches: kernels that were run.
     """
 
     is_stand_in = True
@@ -38,7 +42,7 @@ class EmulatedDevice:
     def __init__(self, seed: int = 0, nbytes: int = 1 << 34) -> None:
         self.seed = seed
         self.launches = 0
-        self._free = nbytes
+        self.free = nbytes
         self._held: dict[int, tuple[Memory, NDArray[np.uint8]]] = {}
 
     def describe(self) -> str:
@@ -47,7 +51,7 @@ class EmulatedDevice:
 
     def free_nbytes(self) -> int:
         """Return how much memory could be allocated."""
-        return self._free
+        return self.free
 
     @property
     def held_nbytes(self) -> int:
@@ -56,13 +60,13 @@ class EmulatedDevice:
 
     def allocate(self, nbytes: int) -> Memory:
         """Return memory that is all zero, between two guards."""
-        if nbytes > self._free:
-            raise DeviceOutOfMemory("cuda", f"{nbytes} bytes are asked for, {self._free} are free")
+        if nbytes > self.free:
+            raise DeviceOutOfMemory("cuda", f"{nbytes} bytes are asked for, {self.free} are free")
         owner = np.full(nbytes + 2 * _GUARD + _ALIGNMENT, _UNTOUCHED, np.uint8)
         address = -(-(owner.ctypes.data + _GUARD) // _ALIGNMENT) * _ALIGNMENT
         first = address - owner.ctypes.data
         owner[first : first + nbytes] = 0
-        self._free -= nbytes
+        self.free -= nbytes
         memory = Memory(address, nbytes)
         self._held[address] = memory, owner
         return memory
@@ -70,7 +74,7 @@ class EmulatedDevice:
     def release(self, memory: Memory) -> None:
         """Give memory back; later use of it is a fault."""
         del self._held[memory.address]
-        self._free += memory.nbytes
+        self.free += memory.nbytes
 
     def write(self, address: int, values: NDArray[np.generic]) -> None:
         """Copy a contiguous array to the device."""

@@ -1,5 +1,7 @@
 """Keys, values and states of sequences on the device."""
 
+from collections.abc import Callable
+
 from rase_models.backends.base import BLOCK_TOKENS
 from rase_models.backends.cuda.device import Device, Memory, Source
 from rase_models.kv_type import KvType
@@ -15,10 +17,10 @@ def attention_source(kv_type: KvType) -> Source:
 
 
 class Slots:
-    """Equal slots in one memory, which grows."""
+    """Equal slots in one memory, which grows; `on_move` hears of it before the old one is gone."""
 
-    def __init__(self, device: Device, slot_nbytes: int) -> None:
-        self._device, self._slot_nbytes = device, slot_nbytes
+    def __init__(self, device: Device, slot_nbytes: int, on_move: Callable[[], None]) -> None:
+        self._device, self._slot_nbytes, self._on_move = device, slot_nbytes, on_move
         self._memory: Memory | None = None
         self._count = 0
 
@@ -27,16 +29,16 @@ class Slots:
         """The address of the first slot."""
         return self._memory.address if self._memory else 0
 
-    def reserve(self, count: int) -> bool:
-        """Make room for at least so many, all zero; return whether the address has changed."""
+    def reserve(self, count: int) -> None:
+        """Make room for at least so many, all zero."""
         if count <= self._count:
-            return False
+            return
         grown = self._device.allocate(count * self._slot_nbytes)
+        self._on_move()
         if self._memory is not None:
             self._device.copy(grown.address, self._memory.address, self._count * self._slot_nbytes)
             self._device.release(self._memory)
         self._memory, self._count = grown, count
-        return True
 
     def copy(self, source: int, target: int) -> None:
         """Copy a slot."""
@@ -53,16 +55,18 @@ class Slots:
 class LayerCache:
     """The keys and values of one attention layer, [blocks, BLOCK_TOKENS, heads, length]."""
 
-    def __init__(self, device: Device, layer: KvLayer, group: int, kv_type: KvType) -> None:
+    def __init__(
+        self, device: Device, layer: KvLayer, group: int, kv_type: KvType, on_move: Callable[[], None]
+    ) -> None:
         self.group = group
         position = layer.head_count_kv * KV_NBYTES[kv_type] * BLOCK_TOKENS
-        self.keys = Slots(device, position * layer.key_length)
-        self.values = Slots(device, position * layer.value_length)
+        self.keys = Slots(device, position * layer.key_length, on_move)
+        self.values = Slots(device, position * layer.value_length, on_move)
 
-    def reserve(self, blocks: int) -> bool:
-        """Grow to at least so many blocks; return whether addresses have changed."""
-        moved = self.keys.reserve(blocks)
-        return self.values.reserve(blocks) or moved
+    def reserve(self, blocks: int) -> None:
+        """Grow to at least so many blocks."""
+        self.keys.reserve(blocks)
+        self.values.reserve(blocks)
 
     def copy_block(self, source: int, target: int) -> None:
         """Copy a block."""

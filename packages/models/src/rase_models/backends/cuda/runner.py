@@ -1,6 +1,6 @@
 """Run Programs on a CUDA device."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from types import MappingProxyType
 from typing import cast
 
@@ -45,9 +45,10 @@ class CudaRunner:
         self._memories: list[Memory] = []
         self._attention = attention_source(kv_type)
         self._groups = program.kv_groups
-        self._caches = _caches(device, program, kv_type)
-        self._states = [Slots(device, 4 * size) for size in program.state_sizes]
         self._recorded: dict[tuple[int, int, int], Replay] = {}
+        forget = self._recorded.clear  # what was recorded has the old addresses
+        self._caches = _caches(device, program, kv_type, forget)
+        self._states = [Slots(device, 4 * size, forget) for size in program.state_sizes]
         self._workspace = Workspace(device, MAX_ROWS)
         try:
             self._weights = self._put(weights)
@@ -89,9 +90,8 @@ class CudaRunner:
 
     def reserve(self, group: int, blocks: int) -> None:
         """Make room for at least so many KV blocks of a group of layers. Raises DeviceOutOfMemory."""
-        moved = [self._caches[layer].reserve(blocks) for layer in self._groups[group].layers]
-        if any(moved):
-            self._recorded.clear()
+        for layer in self._groups[group].layers:
+            self._caches[layer].reserve(blocks)
 
     def copy_block(self, group: int, source: int, target: int) -> None:
         """Copy a KV block of a group, all its layers."""
@@ -100,9 +100,8 @@ class CudaRunner:
 
     def reserve_states(self, slots: int) -> None:
         """Make room for at least so many slots of states. Raises DeviceOutOfMemory."""
-        moved = [states.reserve(slots) for states in self._states]
-        if any(moved):
-            self._recorded.clear()
+        for states in self._states:
+            states.reserve(slots)
 
     def copy_state(self, source: int, target: int) -> None:
         """Copy a slot, all states."""
@@ -176,7 +175,9 @@ def multiplied(program: Program) -> frozenset[str]:
     return frozenset(program.slices[name].tensor if name in program.slices else name for name in names)
 
 
-def _caches(device: Device, program: Program, kv_type: KvType) -> tuple[LayerCache, ...]:
+def _caches(
+    device: Device, program: Program, kv_type: KvType, on_move: Callable[[], None]
+) -> tuple[LayerCache, ...]:
     groups = {layer: index for index, group in enumerate(program.kv_groups) for layer in group.layers}
     layers = enumerate(program.kv_layers)
-    return tuple(LayerCache(device, layer, groups[index], kv_type) for index, layer in layers)
+    return tuple(LayerCache(device, layer, groups[index], kv_type, on_move) for index, layer in layers)

@@ -27,7 +27,7 @@ extern "C" __global__ void store(
 extern "C" __global__ void attend(
     float* sums, float2* states, const float* q, const Stored* keys, const Stored* values, const int* positions,
     const int* sequences, const int* tables, const int* shape, int group, int heads, int kv_heads, int key_length,
-    int value_length, float scale, int window, float cap, const float* slopes, int per_block, int tile) {
+    int value_length, float scale, int window, int chunked, float cap, const float* slopes, int per_block, int tile) {
     extern __shared__ float memory[];
     float* queries = memory;                              // [per_block, key_length]
     float* kept = queries + per_block * key_length;       // [tile, the longer length]
@@ -39,7 +39,8 @@ extern "C" __global__ void attend(
     int row = blockIdx.x, first_head = blockIdx.y * per_block, kv_head = first_head / (heads / kv_heads);
     int warp = threadIdx.x / WARP, lane = threadIdx.x % WARP, warps = blockDim.x / WARP;
     int position = positions[row], sequence = sequences[row];
-    int lowest = window > 0 ? max(0, position + 1 - window) : 0;
+    int sliding = max(0, position + 1 - window), fixed = position / max(window, 1) * window;
+    int lowest = window == 0 ? 0 : chunked ? fixed : sliding;
     int share = (position + 1 - lowest + gridDim.z - 1) / gridDim.z;
     int begin = lowest + blockIdx.z * share, end = min(begin + share, position + 1);
     for (int index = threadIdx.x; index < per_block * key_length; index += blockDim.x)

@@ -80,13 +80,21 @@ extern "C" __global__ void choose(
         shares[(i64)blockIdx.x * used + place] = scores[chosen[place]] / (normalise ? sum : 1.0f) * scale;
 }
 
-// out = sum over the used experts of share * x, x being [rows, used, width].
+// Each row of x once for each expert that it uses, times the expert's share: out is [rows, used, width].
+extern "C" __global__ void weigh(float* out, const float* x, const float* shares, int width, int used, i64 count) {
+    i64 index = (i64)blockIdx.x * blockDim.x + threadIdx.x;
+    if (index >= count) return;
+    i64 place = index / width;
+    out[index] = x[place / used * width + index % width] * shares[place];
+}
+
+// out = sum over the used experts of share * x, x being [rows, used, width]; without shares they are 1.
 extern "C" __global__ void mix(float* out, const float* x, const float* shares, int width, int used, i64 count) {
     i64 index = (i64)blockIdx.x * blockDim.x + threadIdx.x;
     if (index >= count) return;
     i64 row = index / width;
     float sum = 0.0f;
     for (int place = 0; place < used; ++place)
-        sum += shares[row * used + place] * x[(row * used + place) * width + index % width];
+        sum += (shares ? shares[row * used + place] : 1.0f) * x[(row * used + place) * width + index % width];
     out[index] = sum;
 }

@@ -4,7 +4,7 @@
 // A thread for each pair of each head of each row, in place. Angles are computed in double and brought to one turn.
 extern "C" __global__ void rotate(
     float* x, const double* frequencies, const int* positions, int heads, int length, int pairs, int adjacent,
-    double magnitude, double growth, int growth_length, i64 count) {
+    double magnitude, double growth, int growth_length, int growth_first, i64 count) {
     i64 index = (i64)blockIdx.x * blockDim.x + threadIdx.x;
     if (index >= count) return;
     int pair = (int)(index % pairs);
@@ -12,7 +12,7 @@ extern "C" __global__ void rotate(
     int position = positions[head / heads];
     double angle = position * frequencies[pair];
     float turn = (float)(angle - TWO_PI * rint(angle / TWO_PI));
-    float factor = (float)(magnitude * (growth == 0.0 ? 1.0 : 1.0 + growth * log1p((double)(position / growth_length))));
+    float factor = (float)(magnitude * (growth == 0.0 ? 1.0 : 1.0 + growth * log1p((double)((position + growth_first) / growth_length))));
     float cosine = cosf(turn) * factor, sine = sinf(turn) * factor;
     float* own = x + head * length;
     int first = adjacent ? 2 * pair : pair, second = adjacent ? first + 1 : pair + pairs;

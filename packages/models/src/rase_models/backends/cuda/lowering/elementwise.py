@@ -70,6 +70,7 @@ def rotate(op: Rotate, run: Run) -> None:
         f64(rope.magnitude),
         f64(rope.growth),
         i32(rope.growth_length),
+        i32(rope.growth_first),
     )
 
 

@@ -12,11 +12,13 @@ _EXPERTS = Source("experts.cu")
 def moe_ffn(op: MoeFfn, run: Run) -> None:
     used, inner = op.experts_used, run.weights[op.gate].outs
     choice, shares = _chosen(op, run)
-    x = run_buffer(run, op.x)
+    x, x_parts = run_buffer(run, op.x), 1
+    if op.weighs_inputs:
+        x, x_parts, shares = _weighed(op, run, shares), used, 0
     gate, up = (run.scratch(name, 4 * used * inner) for name in ("gates of experts", "ups of experts"))
     products = ((op.gate, op.gate_bias, op.gate_scales, gate), (op.up, op.up_bias, op.up_scales, up))
     for weight, bias, scales, out in products:
-        product = Product(used, 1, choice, int(run.vector(bias)), _scales(run, scales))
+        product = Product(used, x_parts, choice, int(run.vector(bias)), _scales(run, scales))
         multiply(run, x, int(out), run.weights[weight], product)
     count, widths = run.rows * used * inner, (i32(inner), i32(inner))
     run.each(ELEMENTWISE, "gate", count, gate, gate, up, *widths, i32(KINDS[op.activation]))
@@ -44,6 +46,16 @@ def _chosen(op: MoeFfn, run: Run) -> tuple[int, int]:
         threads=32,
     )
     return int(choice), int(shares)
+
+
+def _weighed(op: MoeFfn, run: Run, shares: int) -> X:
+    """Return the rows times the shares of their experts, one for each of them."""
+    width = run.width(op.x)
+    out = run.scratch("inputs of experts", 4 * op.experts_used * width)
+    sizes = (i32(width), i32(op.experts_used))
+    count = run.rows * op.experts_used * width
+    run.each(_EXPERTS, "weigh", count, out, run.read(op.x), u64(shares), *sizes)
+    return X(int(out), op.experts_used * width)
 
 
 def _scales(run: Run, scales: tuple[float, ...]) -> int:
