@@ -35,6 +35,8 @@ _LATENT = 32
 METADATA: Mapping[str, Metadata] = {
     "bailingmoe2": {"expert_feed_forward_length": INNER},
     "nemotron_h_moe+latent": {"moe_latent_size": _LATENT},
+    "bailingmoe": {"leading_dense_block_count": 0, "expert_feed_forward_length": INNER},
+    "deepseek": {"leading_dense_block_count": 0, "expert_feed_forward_length": INNER},
     "llama4": {"expert_feed_forward_length": INNER, "interleave_moe_layer_step": 1},
     "qwen3next": {"expert_feed_forward_length": INNER},
     "gemma4": {"attention.shared_kv_layers": 2},
@@ -60,6 +62,11 @@ LAYERS: Mapping[str, int] = {
 _PLAIN_BIASED = ("ffn_norm", "attn_qkv", "attn_output", "ffn_up", "ffn_down")
 BIASED: Mapping[str, tuple[str, ...]] = {
     "bloom": ("token_embd_norm", "attn_norm", *_PLAIN_BIASED, "output_norm"),
+    **dict.fromkeys(("codeshell", "gptneox", "starcoder"), ("attn_norm", *_PLAIN_BIASED, "output_norm")),
+    "chatglm": ("attn_qkv",),
+    "orion": ("attn_norm", "ffn_norm", "output_norm"),
+    "phi2": ("attn_norm", *_PLAIN_BIASED, "output_norm", "output"),
+    "qwen": ("attn_qkv",),
     "jais": ("attn_norm", "ffn_gate", *_PLAIN_BIASED, "output_norm"),
     "nemotron": ("attn_norm", *_PLAIN_BIASED, "output_norm"),
 }

@@ -30,8 +30,8 @@ def test_norms_may_have_no_weights(
     kind: type[LayerNorm | RmsNorm], parts: tuple[int, int], added: bool
 ) -> None:
     heads, length = parts
-    bias = {"bias": None} if kind is LayerNorm else {}
-    ops: list[Op] = [kind(out="y", x="x", weight=None, eps=1e-5, heads=heads, **bias)]
+    rms, layer = RmsNorm("y", "x", None, 1e-5, heads), LayerNorm("y", "x", None, None, 1e-5, heads)
+    ops: list[Op] = [rms if kind is RmsNorm else layer]
     ops += [Add("x", "x", "y")] if added else []
     width = heads * length
     OpCase(width, ops, {"y": width}, "x" if added else "y", {}).check(rows_of([(0, 3)]))
@@ -40,7 +40,7 @@ def test_norms_may_have_no_weights(
 @few
 @given(st.integers(1, 70), st.integers(1, 9), st.floats(-3, 3, width=32))
 def test_sums_are_multiplied_by_a_number(width: int, rows: int, scale: float) -> None:
-    ops = [Linear("y", "x", "w"), Add("x", "x", "y", scale)]
+    ops: list[Op] = [Linear("y", "x", "w"), Add("x", "x", "y", scale)]
     case = OpCase(width, ops, {"y": width}, "x", {"w": normal(2, width, width)})
     case.check(rows_of([(0, rows)]), tolerance=1e-4)
 
@@ -48,7 +48,7 @@ def test_sums_are_multiplied_by_a_number(width: int, rows: int, scale: float) ->
 @few
 @given(st.sampled_from([5, 32, 96]), st.integers(1, 9))
 def test_biases_are_added_before_activation(width: int, rows: int) -> None:
-    ops = [Activate("x", "x", Activation.SOFTPLUS, "b"), Linear("y", "x", "w")]
+    ops: list[Op] = [Activate("x", "x", Activation.SOFTPLUS, "b"), Linear("y", "x", "w")]
     weights = {"w": normal(2, 24, width), "b": normal(3, width)}
     OpCase(width, ops, {"y": 24}, "y", weights).check(rows_of([(0, rows)]), tolerance=1e-4)
 
