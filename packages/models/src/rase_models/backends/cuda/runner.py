@@ -11,12 +11,12 @@ from rase_models.backends.base import Rows
 from rase_models.backends.cuda.cache import LayerCache, Slots, attention_source
 from rase_models.backends.cuda.device import Device, Launch, Memory, Replay
 from rase_models.backends.cuda.inputs import Inputs
-from rase_models.backends.cuda.lowering import Run, lowered
+from rase_models.backends.cuda.lowering import Constant, Run, constants_of, lowered
 from rase_models.backends.cuda.matrices import Matrix, put_matrix, sliced
 from rase_models.backends.cuda.workspace import SMALL, Workspace
 from rase_models.gguf import Weight
 from rase_models.kv_type import KvType
-from rase_models.program import Attention, Embed, HeadLinear, Linear, MoeFfn, Op, Program, Rotate
+from rase_models.program import Embed, HeadLinear, Linear, MoeFfn, Op, Program
 
 MAX_ROWS = 1024
 _MOST_RECORDED = 64
@@ -69,18 +69,9 @@ class CudaRunner:
         slices = self._program.slices.items()
         return kept | {name: sliced(kept[part.tensor], part) for name, part in slices if part.tensor in kept}
 
-    def _put_constants(self) -> Mapping[tuple[float, ...], int]:
-        """Put the frequencies of ropes, scales of experts and slopes of heads on the device."""
-        found: dict[tuple[float, ...], type[np.floating]] = {}
-        for op in self._program.ops:
-            if isinstance(op, Rotate):
-                found[op.rope.frequencies] = np.float64
-            if isinstance(op, MoeFfn):
-                scales = (op.gate_scales, op.up_scales, op.down_scales)
-                found.update({values: np.float32 for values in scales if values})
-            if isinstance(op, Attention) and op.slopes:
-                found[op.slopes] = np.float32
-        return {values: self._constant(np.array(values, kind)) for values, kind in found.items()}
+    def _put_constants(self) -> Mapping[Constant, int]:
+        constants = constants_of(self._program)
+        return {(kind, values): self._constant(np.array(values, kind)) for kind, values in constants}
 
     def _constant(self, values: NDArray[np.floating]) -> int:
         memory = self._device.allocate(values.nbytes)

@@ -35,7 +35,7 @@ def attention(op: Attention, run: Run) -> None:
         *where,
         *(i32(op.head_count), i32(op.head_count_kv), i32(op.key_length), i32(op.value_length)),
         *(f32(op.scale), i32(op.window or 0), i32(op.chunked), f32(op.soft_cap or 0.0)),
-        *(u64(run.constants[op.slopes] if op.slopes else 0), i32(per_block), i32(tile)),
+        *(run.constant(f32, op.slopes), i32(per_block), i32(tile)),
         threads=128,
         shared=_shared_nbytes(op, per_block, tile),
     )

@@ -61,7 +61,7 @@ def rotate(op: Rotate, run: Run) -> None:
         "rotate",
         run.rows * op.heads * pairs,
         x,
-        u64(run.constants[rope.frequencies]),
+        run.constant(f64, rope.frequencies),
         run.input("positions"),
         i32(op.heads),
         i32(run.width(op.x) // op.heads),

@@ -18,13 +18,15 @@ def moe_ffn(op: MoeFfn, run: Run) -> None:
     gate, up = (run.scratch(name, 4 * used * inner) for name in ("gates of experts", "ups of experts"))
     products = ((op.gate, op.gate_bias, op.gate_scales, gate), (op.up, op.up_bias, op.up_scales, up))
     for weight, bias, scales, out in products:
-        product = Product(used, x_parts, choice, int(run.vector(bias)), _scales(run, scales))
+        product = Product(used, x_parts, choice, int(run.vector(bias)), int(run.constant(f32, scales)))
         multiply(run, x, int(out), run.weights[weight], product)
     count, widths = run.rows * used * inner, (i32(inner), i32(inner))
     run.each(ELEMENTWISE, "gate", count, gate, gate, up, *widths, i32(KINDS[op.activation]))
     width = run.width(op.out)
     down = run.scratch("results of experts", 4 * used * width)
-    product = Product(used, used, choice, int(run.vector(op.down_bias)), _scales(run, op.down_scales))
+    product = Product(
+        used, used, choice, int(run.vector(op.down_bias)), int(run.constant(f32, op.down_scales))
+    )
     multiply(run, X(int(gate), used * inner), int(down), run.weights[op.down], product)
     out = run.written(op.out)
     run.each(_EXPERTS, "mix", run.rows * width, out, down, u64(shares), i32(width), i32(used))
@@ -56,7 +58,3 @@ def _weighed(op: MoeFfn, run: Run, shares: int) -> X:
     count = run.rows * op.experts_used * width
     run.each(_EXPERTS, "weigh", count, out, run.read(op.x), u64(shares), *sizes)
     return X(int(out), op.experts_used * width)
-
-
-def _scales(run: Run, scales: tuple[float, ...]) -> int:
-    return run.constants[scales] if scales else 0

@@ -11,7 +11,7 @@ from rase_models.backends.cuda.device import Command, Gemm, Launch, Source
 from rase_models.backends.cuda.inputs import Inputs
 from rase_models.backends.cuda.matrices import Matrix
 from rase_models.backends.cuda.workspace import SMALL, Workspace
-from rase_models.program import Program
+from rase_models.program import Attention, MoeFfn, Program, Rotate
 
 THREADS = 256
 ELEMENTWISE = Source("elementwise.cu")
@@ -22,6 +22,22 @@ i32: TypeAlias = np.int32
 f32: TypeAlias = np.float32
 f64: TypeAlias = np.float64
 
+Constant: TypeAlias = tuple[type[np.floating], tuple[float, ...]]
+"""Numbers that an op has, and the type that they have on the device."""
+
+
+def constants_of(program: Program) -> frozenset[Constant]:
+    """Return the tuples of numbers that kernels read from the device."""
+    found: set[Constant] = set()
+    for op in program.ops:
+        if isinstance(op, Rotate):
+            found.add((f64, op.rope.frequencies))
+        if isinstance(op, MoeFfn):
+            found.update((f32, values) for values in (op.gate_scales, op.up_scales, op.down_scales))
+        if isinstance(op, Attention):
+            found.add((f32, op.slopes))
+    return frozenset(constant for constant in found if constant[1])
+
 
 @dataclass(slots=True)
 class Run:
@@ -30,7 +46,7 @@ class Run:
     Attributes:
         rows: that ops work on: all, and after SelectOutputs those that are wanted.
         sequences: that the block tables have.
-        constants: the addresses of numbers: frequencies of ropes in double, scales of experts in float.
+        constants: the addresses of numbers: frequencies of ropes, scales of experts, slopes of heads.
         attention: the kernels for the cache's type.
         codes: buffers that are quantised as they are now, with the addresses of codes and scales.
     """
@@ -41,7 +57,7 @@ class Run:
     states: Sequence[Slots]
     inputs: Inputs
     workspace: Workspace
-    constants: Mapping[tuple[float, ...], int]
+    constants: Mapping[Constant, int]
     attention: Source
     rows: int
     outputs: int
@@ -78,6 +94,10 @@ class Run:
     def vector(self, name: str | None) -> np.uint64:
         """Return the address of a weight that is float32, 0 for none."""
         return u64(0) if name is None else u64(self.weights[name].planes[0])
+
+    def constant(self, kind: type[np.floating], values: tuple[float, ...]) -> np.uint64:
+        """Return the address of numbers of an op, 0 for none."""
+        return u64(self.constants[kind, values] if values else 0)
 
     def input(self, name: str) -> np.uint64:
         """Return the address of an array that describes the rows."""
