@@ -131,7 +131,7 @@ def test_no_completion_body_makes_the_server_fail(client: httpx.Client, body: di
     check(client.post("/v1/completions", content=json.dumps(body), headers=JSON_HEADERS))
 
 
-@SETTINGS
+@settings(SETTINGS, max_examples=40)  # of five requests each
 @given(
     body=st.binary(max_size=300)
     | st.text(max_size=100).map(str.encode)
