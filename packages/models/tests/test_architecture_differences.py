@@ -356,6 +356,12 @@ def test_layers_of_a_gemma4_without_a_kind_to_share_with_are_refused(build: Buil
         build("gemma4", {"attention.shared_kv_layers": 1})
 
 
+def test_layers_of_a_gemma4_that_share_keys_have_as_many_heads_of_them(build: Build) -> None:
+    metadata = {"attention.shared_kv_layers": 2, "attention.head_count_kv": [KV_HEADS] * 4 + [HEADS] * 2}
+    with pytest.raises(InvalidGguf, match=rf"share.*_kv={KV_HEADS}.*_kv={HEADS}"):
+        build("gemma4", metadata, layers=6)
+
+
 def test_only_the_largest_baichuan_falls_with_distance(build: Build) -> None:
     turned, fallen = (ops_of(build("baichuan", layers=layers), Attention)[0] for layers in (2, 40))
     assert (turned.slopes, fallen.slopes) == ((), (2**-2, 2**-4, 2**-6, 2**-8))

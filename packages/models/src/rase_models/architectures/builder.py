@@ -9,6 +9,7 @@ from rase_models.architectures.keys import ArchitectureKeys
 from rase_models.architectures.tensors import TensorTable
 from rase_models.gguf import GgufFile
 from rase_models.program import (
+    Attention,
     CopyParts,
     Embed,
     KvLayer,
@@ -226,8 +227,15 @@ class ProgramBuilder:
             self.emit(SoftCap(logits, soft_cap))
 
     def program(self) -> Program:
-        """Return the finished Program; InvalidGguf when the file has tensors that it does not use."""
+        """Return the finished Program.
+
+        Raises InvalidGguf when the file has tensors that it does not use, or layers that share a cache and
+        differ in its shape.
+        """
         self.tensors.check_all_asked()
+        for op in self._ops:
+            if isinstance(op, Attention):
+                self._check_cache(op)
         return Program(
             architecture=self.keys.architecture,
             vocab_size=self.vocab_size,
@@ -238,3 +246,10 @@ class ProgramBuilder:
             slices=dict(self._slices),
             state_sizes=tuple(self._state_sizes),
         )
+
+    def _check_cache(self, op: Attention) -> None:
+        """Kernels find keys and values by what the op says of them, and do not look at the cache's shape."""
+        cache = self._kv_layers[op.layer]
+        read = KvLayer(op.head_count_kv, op.key_length, op.value_length, op.window)
+        if read != cache:
+            raise self.keys.error("attention.head_count_kv", f"the same for layers that share {cache}", read)
