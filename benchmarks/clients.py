@@ -6,7 +6,7 @@ import random
 import statistics
 import time
 from collections import Counter
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Iterable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from itertools import pairwise
@@ -138,15 +138,22 @@ class Load:
         return [await server.chat(client, ask, self.max_tokens) for ask in asks]
 
 
-async def longest_gap(server: Server, streams: int, prompt_words: int, seed: str) -> dict[str, float]:
+async def longest_gap(
+    server: Server, streams: int, prompt_words: int, seed: str, silent: Iterable[int]
+) -> dict[str, float]:
     """Let a long prompt arrive while streams run.
+
+    `silent` are the tokens without a text, which the streams are not to have: a client sees nothing of them,
+    and would take two steps for one.
 
     Returns the median seconds between two pieces of text of a stream before, and the most while the prompt
     is computed, and the seconds until the answer to it begins.
     """
     async with server.connected(streams + 1) as client:
         running = [Seen() for _ in range(streams)]
-        tasks = [asyncio.create_task(_endless(server, client, i, seen)) for i, seen in enumerate(running)]
+        bias = {str(token): -100 for token in silent}
+        endless = [_endless(server, client, i, seen, bias) for i, seen in enumerate(running)]
+        tasks = [asyncio.create_task(stream) for stream in endless]
         while min(len(seen.times) for seen in running) < 60:
             await asyncio.sleep(0.01)
         arrived = time.perf_counter()
@@ -160,8 +167,10 @@ async def longest_gap(server: Server, streams: int, prompt_words: int, seed: str
     return {"normal_s": statistics.median(before), "most_s": max(during), "first_s": late.first}
 
 
-async def _endless(server: Server, client: httpx.AsyncClient, number: int, seen: Seen) -> None:
-    body = server.question(words(20, number)) | {"max_tokens": 4000, "ignore_eos": True}
+async def _endless(
+    server: Server, client: httpx.AsyncClient, number: int, seen: Seen, bias: Mapping[str, float]
+) -> None:
+    body = server.question(words(20, number)) | {"max_tokens": 4000, "ignore_eos": True, "logit_bias": bias}
     await _read(client, body, seen)
 
 

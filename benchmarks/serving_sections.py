@@ -90,14 +90,22 @@ def shared(subjects: Subjects) -> Iterator[Row]:
 
 def gap(subjects: Subjects) -> Iterator[Row]:
     """Measure what running streams notice of a long prompt."""
+    silent = _silent(subjects.model)
     for streams in (1, 4, servers.SLOTS):
         with subjects.rase() as running:
-            asyncio.run(longest_gap(running.server, streams, LONG_WORDS, "first"))  # memory is new once
-            seen = asyncio.run(longest_gap(running.server, streams, LONG_WORDS, "second"))
+            # Memory is new once.
+            asyncio.run(longest_gap(running.server, streams, LONG_WORDS, "first", silent))
+            seen = asyncio.run(longest_gap(running.server, streams, LONG_WORDS, "second", silent))
         steps = seen["most_s"] / seen["normal_s"]
         work = f"longest gap of {streams} streams while a prompt of {LONG_WORDS} words arrives"
         yield most_row(work, steps, GAP_STEPS, "normal steps")
         yield Row(f"that prompt's time to first text beside {streams}", f"{seen['first_s']:.2f} s")
+
+
+def _silent(model: Path) -> list[int]:
+    """Return the tokens that no text comes of."""
+    tokenizer = load_tokenizer(model)
+    return [token for token in range(tokenizer.vocab_size) if not tokenizer.decode([token])]
 
 
 def overhead(subjects: Subjects) -> Iterator[Row]:
