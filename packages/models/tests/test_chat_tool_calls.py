@@ -13,6 +13,7 @@ from rase_models.chat.dialect import chat_dialect
 from rase_models.chat.options import ChatOptions
 from rase_models.chat.parts import ArgumentPiece, Content, Part, Reasoning, ToolCall, merged
 from rase_models.chat.tool_calls import Tool, call_format
+from rase_models.chat.tool_calls.growth import JsonArguments
 from rase_models.chat.tool_calls.table import FORMATS
 
 WEATHER = Tool(
@@ -199,6 +200,11 @@ def test_a_broken_call_never_fails_and_its_arguments_are_json(name: str, at: int
     for broken in (text[:at], text[:at] + junk + text[at:]):
         read(name, broken)
         assert all(isinstance(arguments, dict) for _, arguments in calls_of(read_whole(name, broken)))
+
+
+def test_nothing_comes_of_arguments_behind_what_json_cannot_have() -> None:
+    arguments = JsonArguments()
+    assert [arguments.take(piece) for piece in ('{"a": x', "hello", "x")] == [('{"a": ', 7), ("", 5), ("", 1)]
 
 
 def test_a_broken_call_is_content() -> None:

@@ -41,14 +41,16 @@ class JsonArguments:
         self._depth, self._is_text, self._is_escaped, self._is_broken = 0, False, False, False
 
     def take(self, text: str) -> tuple[str, int]:
-        """Return the text up to the end of the object."""
+        """Return the text up to the end of the object, or up to what JSON cannot have, the rest of it lost."""
+        if self._is_broken:
+            return "", len(text)
         for at, character in enumerate(text):
-            if self._is_broken:
-                return text[: at - 1], len(text)
             self._step(character)
+            if self._is_broken:
+                return text[:at], len(text)
             if self.is_whole:
                 return text[: at + 1], at + 1
-        return (text[:-1] if self._is_broken else text), len(text)
+        return text, len(text)
 
     def close(self) -> str:
         """Return nothing."""
