@@ -60,10 +60,13 @@ def test_a_server_is_ready_when_what_it_preloads_is_in_memory() -> None:
     assert seen["late"].json() == {"status": "ready", "models": ["demo", "other"]}
 
 
-def test_a_model_that_cannot_be_preloaded_ends_the_server_with_its_error() -> None:
-    engine = SlowEngine(BackendFailure("no kernels"))
+@pytest.mark.parametrize(
+    "error", [BackendFailure("no kernels"), MemoryError("no kernels"), KeyError("no kernels")]
+)
+def test_a_model_that_cannot_be_preloaded_ends_the_server_with_its_error(error: Exception) -> None:
+    engine = SlowEngine(error)
     engine.may_load.set()
-    with pytest.raises(BackendFailure, match="no kernels"):
+    with pytest.raises(type(error), match="no kernels"):
         serve(engine, port=0, preload=["demo"])
 
 

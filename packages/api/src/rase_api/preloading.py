@@ -4,7 +4,7 @@ import logging
 import threading
 from collections.abc import Callable, Sequence
 
-from rase_core.errors import EngineError
+from rase_core.tracebacks import caught
 
 from rase_api.serving import ServingEngine
 
@@ -24,7 +24,7 @@ class Preloading:
         self._engine = engine
         self._ids = [engine.inspect(model).id for model in models]
         self._is_done = not self._ids
-        self.failure: EngineError | None = None
+        self.failure: BaseException | None = None
 
     @property
     def is_done(self) -> bool:
@@ -40,8 +40,8 @@ class Preloading:
         try:
             for model_id in self._ids:
                 self._engine.load(model_id)
-        except EngineError as error:
-            self.failure = error
+        except BaseException as error:  # noqa: BLE001 - it is raised where the server ends, a bug too
+            self.failure = caught(error)
             on_failure()
             return
         self._is_done = True
