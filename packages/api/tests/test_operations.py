@@ -54,13 +54,15 @@ def has_stopped(engine: ScriptedEngine) -> bool:
     return len(engine.decoder.calls) == before
 
 
-def test_a_server_is_ready_when_a_model_is_in_memory(fresh: httpx.Client) -> None:
+def test_a_server_is_ready_once_a_model_was_in_memory(fresh: httpx.Client) -> None:
     response = fresh.get("/ready")
     assert response.status_code == 503
     assert response.json()["error"]["code"] == "not_ready"
     assert response.headers["retry-after"]
     fresh.post(URL, json=CHAT)
     assert fresh.get("/ready").json() == {"status": "ready", "models": ["demo"]}
+    fresh.post("/api/generate", json={"model": "demo", "keep_alive": 0})
+    assert fresh.get("/ready").json() == {"status": "ready", "models": []}
 
 
 def test_the_settings_of_a_model_are_told(fresh: httpx.Client) -> None:

@@ -71,11 +71,11 @@ class ServerState:
         self._long_texts = BoundedPool("long-texts", 1, MOST_LONG_TEXTS)
 
     def ready_models(self) -> list[str]:
-        """Return the models in memory. Raises NotReady when there are none, or some are still to come."""
+        """Return the models in memory. Raises NotReady when none has ever been, or some are still to come."""
         if self._preloading is not None and not self._preloading.is_done:
             raise NotReady("models are being loaded")
         models = [model.manifest.id for model in self.engine.loaded_models()]
-        if not models:
+        if not models and not any(self.engine.load_counts().values()):
             raise NotReady
         return models
 

@@ -2,6 +2,7 @@
 
 import contextlib
 import threading
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
@@ -64,6 +65,7 @@ class ScriptedEngine:
         self.formats: list[ResponseFormat | None] = []
         self.requests: list[tuple[object, GenerationConfig, int]] = []
         self._loaded: dict[str, ScriptedModel] = {}
+        self._loads: Counter[str] = Counter()
 
     def list_models(self) -> list[ModelManifest]:
         """Return the models."""
@@ -84,6 +86,7 @@ class ScriptedEngine:
     def load(self, model_id: str) -> "ScriptedModel":
         """Keep a model in memory."""
         model = ScriptedModel(self.inspect(model_id), self.decoder, template=self._template)
+        self._loads[model_id] += model_id not in self._loaded
         return self._loaded.setdefault(model_id, model)
 
     def keep(self, model_id: str, seconds: float | None) -> None:
@@ -97,8 +100,8 @@ class ScriptedEngine:
             self._loaded.pop(loaded, None)
 
     def load_counts(self) -> Mapping[str, int]:
-        """Return that each model in memory was loaded once."""
-        return dict.fromkeys(self._loaded, 1)
+        """Return how often each model was loaded."""
+        return dict(self._loads)
 
     def loaded_models(self) -> "list[ScriptedModel]":
         """Return what `load` was asked for."""
