@@ -49,6 +49,7 @@ def test_a_model_of_ollama_is_found_with_its_hash_and_what_its_parameters_mean(t
         "repeat_penalty": 1.1,
         "num_predict": -1,
         "num_ctx": 4096,
+        "max_tokens": 3,
         "top_p": 7,
     }
     layers = [
@@ -74,6 +75,7 @@ def test_a_model_of_ollama_is_found_with_its_hash_and_what_its_parameters_mean(t
     assert [note.split()[1:4] for note in model.notes] == [
         ["template", "is", "in"],
         ["parameter", "num_ctx", "4096"],
+        ["parameter", "max_tokens", "3"],
         ["parameter", "top_p", "7"],
     ]
     assert model.checked() == {model.path: model.sha256} and model.size == len(GGUF)
@@ -213,6 +215,22 @@ def test_lm_studio_is_found_where_it_says_and_where_it_was(
     ]
     (tmp_path / "moved" / "settings.json").write_text("[" * 99_999)
     assert len(found_models("lmstudio")) == 2
+    for name in ("\0", "\ud800"):
+        (tmp_path / "moved" / "settings.json").write_text(
+            json.dumps({"downloadsFolder": f"{tmp_path}{name}"})
+        )
+        assert len(found_models("lmstudio")) == 2
+    (tmp_path / ".lmstudio-home-pointer").write_bytes(bytes(tmp_path / "moved") + b"\0")
+    assert [model.name for model in found_models("lmstudio")] == ["p/r/old.gguf"]
+
+
+@posix
+def test_a_link_to_itself_among_the_models_of_lm_studio_hides_no_other(tmp_path: Path) -> None:
+    write(tmp_path / "pub" / "repo" / "tiny.gguf")
+    for name in ("loop", "loop.gguf"):
+        (tmp_path / "pub" / name).symlink_to(name)
+    named = {model.name: model.problem is None for model in lm_studio_models(tmp_path)}
+    assert named == {"pub/loop.gguf": False, "pub/repo/tiny.gguf": True}
 
 
 def cached(cache: Path, repo: str, commit: str, files: dict[str, bytes], branch: str | None = "main") -> Path:

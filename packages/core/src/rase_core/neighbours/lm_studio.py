@@ -36,7 +36,7 @@ def _folders() -> Iterator[Path]:
 
 def _home(home: Path) -> Path:
     named = _text(home / _POINTER).strip()
-    return Path(named) if Path(named).is_absolute() else home / ".lmstudio"
+    return _absolute(named) or home / ".lmstudio"
 
 
 def _chosen(settings: Path) -> Path | None:
@@ -45,7 +45,16 @@ def _chosen(settings: Path) -> Path | None:
     except (ValueError, RecursionError):
         return None
     folder = values.get("downloadsFolder") if isinstance(values, dict) else None
-    return Path(folder) if isinstance(folder, str) and Path(folder).is_absolute() else None
+    return _absolute(folder) if isinstance(folder, str) else None
+
+
+def _absolute(name: str) -> Path | None:
+    """Return an absolute path that a file may have; None for any other text."""
+    try:
+        is_name = b"\0" not in os.fsencode(name)
+    except UnicodeEncodeError:
+        return None
+    return Path(name) if is_name and Path(name).is_absolute() else None
 
 
 def _text(path: Path) -> str:
@@ -63,11 +72,18 @@ def _files(folder: Path, depth: int = _DEPTH) -> Iterator[str]:
     except OSError:
         return
     for entry in entries:
-        if entry.is_dir():
+        if _is_folder(entry):
             within = _files(Path(entry.path), depth - 1) if depth > 1 else ()
             yield from (f"{entry.name}/{name}" for name in within)
         else:
             yield entry.name
+
+
+def _is_folder(entry: "os.DirEntry[str]") -> bool:
+    try:
+        return entry.is_dir()
+    except OSError:  # a link that leads to itself
+        return False
 
 
 def _model(folder: Path, name: str) -> FoundModel:
