@@ -142,14 +142,20 @@ def _defaults(given: Mapping[str, object]) -> tuple[dict[str, object], list[str]
     defaults: dict[str, object] = {}
     left: list[str] = []
     for name, value in given.items():
-        own = {PARAMETERS.get(name, name): _own_value(name, value)}
-        try:
-            GenerationConfig.from_mapping(own)
-        except InvalidGenerationConfig:
-            left.append(f"its parameter {name} {json.dumps(value)[:80]} is left out")
-        else:
+        own = {PARAMETERS[name]: _own_value(name, value)} if name in PARAMETERS else {}
+        if own and _is_valid(own):
             defaults |= own
+        else:
+            left.append(f"its parameter {name} {json.dumps(value)[:80]} is left out")
     return defaults, left
+
+
+def _is_valid(defaults: Mapping[str, object]) -> bool:
+    try:
+        GenerationConfig.from_mapping(defaults)
+    except InvalidGenerationConfig:
+        return False
+    return True
 
 
 def _own_value(name: str, value: object) -> object:
