@@ -11,6 +11,7 @@ from rase_core.errors import (
     ContextOverflow,
     EngineError,
     IntegrityMismatch,
+    InvalidAlias,
     InvalidConversation,
     InvalidManifest,
     InvalidModelId,
@@ -23,6 +24,7 @@ from rase_core.errors import (
     QueueFull,
     RequestTimeout,
     ShuttingDown,
+    StoreError,
     TemplateError,
     TokenizerError,
     UnencodableText,
@@ -88,6 +90,7 @@ FAULTS: Mapping[type[BaseException], Fault] = {
     HostNotAllowed: Fault(403, REQUEST, "host_not_allowed"),
     InvalidModelId: Fault(404, REQUEST, "model_not_found"),
     ModelNotFound: Fault(404, REQUEST, "model_not_found"),
+    InvalidAlias: Fault(404, REQUEST, "model_not_found"),
     ModelTooLarge: Fault(400, REQUEST, "model_too_large"),
     UnknownPath: Fault(404, REQUEST, "unknown_url"),
     MethodNotAllowed: Fault(405, REQUEST, "method_not_supported"),
@@ -99,6 +102,7 @@ FAULTS: Mapping[type[BaseException], Fault] = {
     TokenizerError: Fault(500, SERVER, "tokenizer_error"),
     IntegrityMismatch: Fault(500, SERVER, "integrity_mismatch"),
     InvalidManifest: Fault(500, SERVER, "invalid_manifest"),
+    StoreError: Fault(500, SERVER, "store_error"),
     EngineError: Fault(500, SERVER, "engine_error"),
     Cancelled: Fault(503, SERVER, "cancelled"),
     BackendUnavailable: Fault(503, SERVER, "backend_unavailable"),
@@ -135,7 +139,7 @@ def param_of(error: BaseException, names: Names = NO_NAMES) -> str | None:
             return names.get("response_format", "response_format")
         case ContextOverflow() | InvalidConversation() | TemplateError() | UnencodableText():
             return names.get("prompt", "prompt")
-        case ModelNotFound() | InvalidModelId() | ModelTooLarge():
+        case ModelNotFound() | InvalidModelId() | InvalidAlias() | ModelTooLarge():
             return "model"
         case _:
             return None

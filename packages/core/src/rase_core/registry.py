@@ -180,7 +180,10 @@ class ModelRegistry:
         return manifest
 
     def remove(self, model_id: str) -> None:
-        """Forget a model, even one whose manifest is broken; its weights stay. Raises ModelNotFound."""
+        """Forget a model, even one whose manifest is broken; its weights stay.
+
+        Raises InvalidModelId, ModelNotFound, and InvalidAlias for an alias.
+        """
         owner = self.resolve(model_id)
         if owner != model_id:
             raise InvalidAlias(model_id, f"is an alias of {owner!r}", f"remove {owner!r}, or the alias alone")
