@@ -145,9 +145,9 @@ class Session:
         """End what `enter` began."""
         with self._state:
             self._users -= 1
-            is_last = not self._users
+            is_last, is_retired = not self._users, self._is_retired
             self._idle_since, self._least = monotonic(), 0.0
-        if is_last and self._is_retired:
+        if is_last and is_retired:
             self._end()
         elif is_last:
             self.on_idle(self)
