@@ -10,10 +10,13 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
-from rase_core.errors import MemoryTaken, ModelNotFound, ModelTooLarge
+from rase_core.errors import MemoryTaken, ModelNotFound, ModelTooLarge, ShuttingDown
 from rase_core.sampling import GenerationConfig
 from rase_models import Engine, SessionCache
+from rase_models.expiry import Expiry
+from rase_models.room import PATIENCE_SECONDS
 from rase_models.session_loader import SessionLoader
+from rase_models.testing_gates import LoadGate
 
 CONFIG = GenerationConfig(max_tokens=3, ignore_eos=True)
 NAMES = ("one", "two", "three")
@@ -23,7 +26,7 @@ NAMES = ("one", "two", "three")
 def open_engine(tmp_path: Path, tiny_path: Path) -> Iterator[Callable[..., Engine]]:
     engines: list[Engine] = []
 
-    def make(**settings: float | None) -> Engine:
+    def make(**settings: float | LoadGate | None) -> Engine:
         engine = Engine(tmp_path / "store", "reference", **settings)  # type: ignore[arg-type]
         engines.append(engine)
         for name in NAMES:
@@ -65,6 +68,12 @@ def test_a_model_that_was_only_looked_at_goes_too(open_engine: Callable[..., Eng
     engine = open_engine(keep_alive=0)
     engine.count_tokens("one", "x")
     assert loaded(engine) == ["one"]
+    wait_for(lambda: loaded(engine) == [])
+
+
+def test_a_model_whose_requester_has_gone_expires_too(open_engine: Callable[..., Engine]) -> None:
+    engine = open_engine(keep_alive=0.0)
+    engine.loading("one").result(30)
     wait_for(lambda: loaded(engine) == [])
 
 
@@ -162,6 +171,49 @@ def test_a_model_waits_for_one_that_is_used(open_engine: Callable[..., Engine]) 
         session.leave()
         assert answer.result(30).tokens
     assert loaded(engine) == ["two"]
+
+
+def test_a_model_waits_for_one_that_is_loaded_and_then_not_used(
+    open_engine: Callable[..., Engine],
+) -> None:
+    total = open_engine(kv_memory=1 << 20).estimate("one").total
+    gate = LoadGate()
+    engine = open_engine(kv_memory=1 << 20, max_memory=total + total // 2, progress=gate)
+    engine.loading("one")
+    assert gate.is_reached.wait(30)
+    second = engine.loading("two")
+    gate.open()
+    assert second.result(10).manifest.id == "two"
+
+
+def test_a_load_that_waits_for_room_hears_that_it_is_not_wanted(open_engine: Callable[..., Engine]) -> None:
+    engine = tight(open_engine)
+    session = engine.load("one")
+    assert session.enter()
+    second = engine.loading("two")
+    began = time.monotonic()
+    engine.close(grace=0)
+    assert isinstance(second.exception(10), ShuttingDown)
+    wait_for(lambda: not [t for t in threading.enumerate() if t.name == "rase-load"])
+    assert time.monotonic() - began < PATIENCE_SECONDS / 3
+    session.leave()
+
+
+def test_a_model_that_was_used_as_its_time_was_over_is_watched_on(open_engine: Callable[..., Engine]) -> None:
+    session = open_engine().load("one")
+    answers = [False, True]
+
+    class Watched:
+        def expire(self, found: object) -> bool:
+            return answers.pop(0)
+
+    watched = Watched()
+    expiry = Expiry(watched.expire)
+    session.enter()
+    session.leave()
+    session.keep_alive = 0.0
+    expiry.watch(session)
+    wait_for(lambda: not answers)
 
 
 def test_a_model_that_waited_in_vain_is_refused_and_names_who_is_in_the_way(

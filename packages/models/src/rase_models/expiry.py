@@ -6,22 +6,22 @@ from collections.abc import Callable
 
 from rase_models.session import Session
 
-Expire = Callable[[Session], None]
+Expire = Callable[[Session], bool]
 
 
 class Expiry:
     """Watches sessions, in a thread that is there while one of them may expire, and never keeps one.
 
     Args:
-        expire: called in that thread, with a session that was idle for as long as it may be; a method, which
-            is not kept either.
+        expire: called in that thread, with a session that was idle for as long as it may be; says whether it
+            went. A method, which is not kept either.
     """
 
     def __init__(self, expire: Expire) -> None:
         self._expire = weakref.WeakMethod(expire)
         self._mutex = threading.Lock()
         self._sessions: weakref.WeakSet[Session] = weakref.WeakSet()
-        self._is_watched = False
+        self._watcher: threading.Thread | None = None
         self._change = threading.Event()
         weakref.finalize(self, self._change.set)
 
@@ -31,12 +31,13 @@ class Expiry:
             return
         with self._mutex:
             self._sessions.add(session)
-            if self._is_watched:
+            if self._watcher is not None and self._watcher.is_alive():  # not in a process that was forked
                 self._change.set()
                 return
-            self._is_watched = True
-        arguments = (weakref.ref(self), self._change)
-        threading.Thread(target=_watch, args=arguments, name="rase-expiry", daemon=True).start()
+            arguments = (weakref.ref(self), self._change)
+            watcher = threading.Thread(target=_watch, args=arguments, name="rase-expiry", daemon=True)
+            watcher.start()
+            self._watcher = watcher
 
     def look(self) -> None:
         """Look again at what is watched, as when sessions have gone."""
@@ -46,14 +47,20 @@ class Expiry:
         """Expire the sessions whose time is over, and return the seconds to the next; None for no next."""
         for session in self._all():
             if session.expires_in == 0 and session.is_idle:
-                self._sessions.discard(session)
-                if (expire := self._expire()) is not None:
-                    expire(session)
+                self._let_go(session)
         with self._mutex:
             left = [session.expires_in for session in self._sessions if session.is_idle]
             waits = [seconds for seconds in left if seconds is not None]
-            self._is_watched = bool(waits)
+            if not waits:
+                self._watcher = None
             return min(waits, default=None)
+
+    def _let_go(self, session: Session) -> None:
+        """Expire a session; one that was used in between is watched on."""
+        expire = self._expire()
+        if expire is not None and expire(session):
+            with self._mutex:
+                self._sessions.discard(session)
 
     def _all(self) -> list[Session]:
         with self._mutex:

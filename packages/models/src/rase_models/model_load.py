@@ -52,6 +52,11 @@ class ModelLoad:
         while not wait([self.future], min(deadline.left(), _POLL_SECONDS)).done:
             pass  # Windows lets nothing interrupt a wait
 
+    def check_wanted(self) -> None:
+        """Raise ShuttingDown if it was given up, or the process ends."""
+        if self._is_unwanted.is_set():
+            raise ShuttingDown
+
     def give_up(self) -> None:
         """Let those who wait fail with ShuttingDown, unless it is done, and loading end as soon as it can."""
         self._is_unwanted.set()

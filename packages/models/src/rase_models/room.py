@@ -13,6 +13,9 @@ from rase_models.session import Session
 PATIENCE_SECONDS = 30.0
 """How long a model waits for those in use to be idle."""
 
+_POLL_SECONDS = 0.25
+"""How soon a model that waits finds one that was loaded and that nobody uses."""
+
 
 class Place:
     """A model's share of the memory, from before it is loaded until it is gone."""
@@ -67,21 +70,26 @@ class Room:
         self._places: list[Place] = []
         self._change, self._changes = threading.Condition(), 0
 
-    def take(self, model_id: str, plan: MemoryPlan) -> Place:
+    def take(self, model_id: str, plan: MemoryPlan, check: Callable[[], object] = lambda: None) -> Place:
         """Take the memory of a model, letting go of those that were idle for longest where it is needed.
 
-        Raises ModelTooLarge when it can never have so much, MemoryTaken when those in use do not let it.
+        Raises ModelTooLarge when it can never have so much, MemoryTaken when those in use do not let it, and
+        what `check` raises, which says whether it is still wanted.
         """
         place, limit = Place(self, model_id, plan.total), self.limit
         if limit is not None and plan.total > limit:
             raise ModelTooLarge(model_id, plan.total, limit, plan.parts())
         end = monotonic() + self._patience
         while True:
-            seen = self._changes
-            if self._add(place):
+            check()
+            seen, is_last = self._changes, monotonic() >= end
+            if self._add(place) or limit is None:
                 return place
-            if limit is not None and not self._make_way(place, limit) and not self._wait(seen, end):
+            if self._make_way(place, limit):
+                continue
+            if is_last:
                 raise MemoryTaken(model_id, place.nbytes, limit, self._users())
+            self._wait(seen, end)
 
     def release(self, place: Place) -> None:
         """Give a place back, once."""
@@ -120,10 +128,11 @@ class Room:
         sessions = (other.session for other in idle)
         return any(session is not None and evict(session) for session in sessions)
 
-    def _wait(self, seen: int, end: float) -> bool:
-        """Wait until something has changed since, and say whether it has in time."""
+    def _wait(self, seen: int, end: float) -> None:
+        """Wait until something has changed since, a moment at most."""
         with self._change:
-            return self._change.wait_for(lambda: self._changes != seen, max(end - monotonic(), 0.0))
+            seconds = min(max(end - monotonic(), 0.0), _POLL_SECONDS)
+            self._change.wait_for(lambda: self._changes != seen, seconds)
 
     def _users(self) -> list[str]:
         with self._change:

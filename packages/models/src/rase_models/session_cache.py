@@ -184,8 +184,10 @@ class SessionCache:
         try:
             if known is not None:
                 known.retire()
-            session = self._load_within(replace(self._loader, progress=progress), manifest, key.device)
+            loader = replace(self._loader, progress=progress)
+            session = self._load_within(loader, manifest, key.device, load.check_wanted)
             session.keep_alive, session.on_idle = self._keep_alive, _when_idle(self._expiry, self._room)
+            self._expiry.watch(session)  # whoever asked for it may have gone
             return session
         except BaseException:
             with self._mutex:
@@ -193,11 +195,13 @@ class SessionCache:
                     del self._loads[key]
             raise
 
-    def _load_within(self, loader: SessionLoader, manifest: ModelManifest, device: str) -> Session:
+    def _load_within(
+        self, loader: SessionLoader, manifest: ModelManifest, device: str, check: Check
+    ) -> Session:
         """Load a model once it has room."""
         if self._room.limit is None:
             return loader.load(manifest, device)
-        place = self._room.take(manifest.id, loader.plan(manifest, device))
+        place = self._room.take(manifest.id, loader.plan(manifest, device), check)
         try:
             session = loader.load(manifest, device)
         except BaseException:
@@ -215,9 +219,8 @@ class SessionCache:
                 del self._loads[key]
         return True
 
-    def _expire(self, session: Session) -> None:
-        if session.expires_in == 0:
-            self._evict(session)
+    def _expire(self, session: Session) -> bool:
+        return session.expires_in == 0 and self._evict(session)
 
 
 def _when_idle(expiry: Expiry, room: Room) -> Callable[[Session], None]:
