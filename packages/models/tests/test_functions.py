@@ -132,4 +132,4 @@ def test_the_counters_are_a_json_object() -> None:
 
 
 def test_the_gpu_is_inactive_where_there_is_none() -> None:
-    assert functions.gpu_info().startswith(("inactive: cuda: ", "active: "))
+    assert functions.gpu_info().startswith(("fallback: cuda: ", "active: "))

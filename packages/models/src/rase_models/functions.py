@@ -178,14 +178,15 @@ def profiling_snapshot(reset: bool = True) -> str:
 
 
 def gpu_info() -> str:
-    """Return `active: ` and the accelerator that is usable, or `inactive: ` and why each is not."""
-    reasons: list[str] = []
-    for device in _ACCELERATORS:
-        (attempt,) = probe_devices(device).attempts
-        if attempt.usable:
-            return f"active: {device}, {attempt.detail}"
-        reasons.append(f"{device}: {attempt.reason}")
-    return f"inactive: {'; '.join(reasons)}"
+    """Tell which accelerator computes: `active: ` and its name, else why none does.
+
+    That is `fallback: ` where the CPU computes in its place, `inactive: ` where nothing can.
+    """
+    report = probe_devices(DevicePreference.AUTO)
+    reasons = [f"{tried.device}: {tried.reason}" for tried in report.attempts if not tried.usable]
+    if report.device in _ACCELERATORS:
+        return f"active: {report.device}, {report.attempts[-1].detail}"
+    return f"{'fallback' if report.device else 'inactive'}: {'; '.join(reasons)}"
 
 
 _ACCELERATORS = (DevicePreference.CUDA, DevicePreference.METAL)
