@@ -6,12 +6,13 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from rase_core.decoder import Logits
+from rase_core.decoder import Batch, Logits
 from rase_core.errors import InvalidParameter
 from rase_core.generation import Generation, StopReason, TokenEvent, generate, generate_with
 from rase_core.logprobs import MOST_TOP, Logprobs, TokenLogprobs, log_softmax
 from rase_core.sampling import GenerationConfig
 from rase_core.scheduler import GenerationRequest, SchedulerLimits
+from rase_core.scheduler.plan import MOST_TOLD
 from rase_core.scheduler.testing import StepwiseScheduler, Submitted
 from rase_core.testing import HistoryDecoder, ScriptedDecoder, ScriptedDetokenizer
 
@@ -199,6 +200,31 @@ def test_a_prompt_is_told_while_memory_is_short() -> None:
     requests = [request(prompt, Logprobs(1, of_prompt=True), max_tokens=12) for prompt in prompts]
     for prompt, submitted in zip(prompts, scheduled(*requests, kv_capacity=72), strict=True):
         check_prompt(submitted.ended[0].prompt_logprobs, prompt)
+
+
+def test_a_step_has_few_rows_of_prompts_that_are_told_however_many_there_are() -> None:
+    rows: list[int] = []
+
+    class Counting(HistoryDecoder):
+        def forward(self, batch: Batch) -> Logits:
+            rows.append(len(batch.outputs))
+            return super().forward(batch)
+
+    scheduler = StepwiseScheduler(Counting(context_length=256))
+    prompts = [[value, *[token % 26 for token in range(99)]] for value in range(4)]
+    submitted = [scheduler.submit(request(prompt, Logprobs(1, of_prompt=True))) for prompt in prompts]
+    scheduler.run()
+    assert max(rows) <= MOST_TOLD + len(prompts)
+    for prompt, one in zip(prompts, submitted, strict=True):
+        check_prompt(one.ended[0].prompt_logprobs, prompt)
+
+
+def test_choices_share_what_is_told_of_the_prompt() -> None:
+    (submitted,) = scheduled(request(PROMPT, Logprobs(1, of_prompt=True), n=3))
+    first, *others = (generation.prompt_logprobs for generation in submitted.ended.values())
+    assert first is not None and len(others) == 2
+    for other in others:
+        assert other is not None and all(a is b for a, b in zip(first, other, strict=True))
 
 
 def test_generate_alone_tells_nothing_of_the_prompt() -> None:

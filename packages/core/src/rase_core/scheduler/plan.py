@@ -9,7 +9,8 @@ from numpy.typing import NDArray
 from rase_core.decoder import Batch, Logits
 from rase_core.scheduler.sequence import Sequence
 
-_MOST_TOLD = 64  # tokens of a prompt whose logits, a whole vocabulary each, are there at once
+MOST_TOLD = 64
+"""Tokens of prompts whose logits, a whole vocabulary each, are there at once."""
 
 
 @dataclass(slots=True)
@@ -38,9 +39,17 @@ class StepPlan:
         """The most tokens that come before those of a prompt."""
         return max((sequence.length for sequence in self.counts if not sequence.is_decoding), default=0)
 
+    @property
+    def _told(self) -> int:
+        return sum(count for sequence, count in self.counts.items() if sequence.tells_prompt)
+
     def prefill(self, sequence: Sequence, budget: int) -> int:
-        """Take as much of a prompt as the budget allows; return the rest of the budget."""
-        count = min(budget, sequence.pending, _MOST_TOLD if sequence.tells_prompt else budget)
+        """Take as much of a prompt as the budget allows; return the rest of the budget.
+
+        Of the prompts whose logits are told it takes MOST_TOLD tokens in all.
+        """
+        most = MOST_TOLD - self._told if sequence.tells_prompt else budget
+        count = min(budget, sequence.pending, most)
         if count > 0:
             self.counts[sequence] = count
         return budget - count

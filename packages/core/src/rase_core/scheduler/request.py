@@ -52,19 +52,23 @@ class GenerationRequest:
         return Deadline(self.timeout, submitted if self.asked is None else self.asked)
 
     def sequence(self, ticket: Ticket, number: int, limits: ModelLimits) -> Sequence:
-        """Return the sequence of the first choice, with the other choices as its siblings.
+        """Return the sequence of the first choice, with the other choices as its siblings, which share what
+        is told of the prompt.
 
         Raises ContextOverflow, InvalidParameter, InvalidGenerationConfig.
         """
         prompt = checked_prompt(self.prompt, limits)
+        told = self._prompt_logprobs(prompt)
         first, *siblings = [
-            Sequence(ticket, (number, i), self._answer(prompt, limits, i), np.array(prompt, np.int32))
+            Sequence(ticket, (number, i), self._answer(prompt, limits, i, told), np.array(prompt, np.int32))
             for i in range(self.n)
         ]
         first.siblings = siblings
         return first
 
-    def _answer(self, prompt: list[int], limits: ModelLimits, index: int) -> Answer:
+    def _answer(
+        self, prompt: list[int], limits: ModelLimits, index: int, told: PromptLogprobs | None
+    ) -> Answer:
         detokenizer = self.detokenizers() if self.detokenizers is not None else None
         constraint = self.constraints() if self.constraints is not None else None
         return Answer(
@@ -75,7 +79,7 @@ class GenerationRequest:
             self.choice + index,
             constraint,
             self.logprobs,
-            self._prompt_logprobs(prompt),
+            told,
         )
 
     def _prompt_logprobs(self, prompt: list[int]) -> PromptLogprobs | None:

@@ -74,7 +74,7 @@ class Sequence:
 
     def see_prompt(self, rows: NDArray[np.float32]) -> None:
         """Take the logits after the first of the pending tokens, float32 [rows, vocab]."""
-        for sequence in (self, *self.siblings):
+        for sequence in (self, *self.siblings):  # what one has told is told for all of them
             sequence.answer.see_prompt(self.length, rows)
 
     def chunk(self, count: int) -> NDArray[np.int32]:
