@@ -90,6 +90,12 @@ def test_what_is_wrong_is_named(rase: Run, smol: str, arguments: tuple[str, ...]
     assert message in done.stderr
 
 
+def test_calls_that_are_no_list_are_named(rase: Run, smol: str, tmp_path: Path) -> None:
+    file = _write(tmp_path, "calls.json", [{"role": "assistant", "content": "", "tool_calls": 5}])
+    done = rase("render", smol, "--messages", file)
+    assert done.returncode == 2 and "expected a list as tool_calls, found 5" in done.stderr
+
+
 @pytest.mark.parametrize("value", [{}, 3, ["x"], {"messages": 1}])
 def test_a_file_of_other_things_is_named(rase: Run, smol: str, tmp_path: Path, value: object) -> None:
     file = _write(tmp_path, "other.json", value)

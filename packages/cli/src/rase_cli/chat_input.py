@@ -67,7 +67,10 @@ def _messages(given: object, file: Path) -> Messages:
     if not isinstance(messages, list) or not all(isinstance(message, dict) for message in messages):
         raise click.UsageError(f"{file}: expected a list of messages, or an object with one as `messages`")
     for message in messages:
-        for call in message.get("tool_calls") or ():
+        calls = message.get("tool_calls") or []
+        if not isinstance(calls, list):
+            raise click.UsageError(f"{file}: expected a list as tool_calls, found {json.dumps(calls)[:80]}")
+        for call in calls:
             _parse_arguments(call, file)
     return messages
 
