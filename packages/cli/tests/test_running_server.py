@@ -7,8 +7,12 @@ import threading
 import urllib.request
 from collections.abc import Callable, Iterator
 from importlib.util import find_spec
+from pathlib import Path
+from typing import ClassVar
 
 import pytest
+from rase_cli.running_server import RunningServer, ServerNotRunning
+from rase_core.errors import EngineError
 
 Run = Callable[..., subprocess.CompletedProcess[str]]
 
@@ -96,3 +100,42 @@ def test_another_server_is_a_clear_error(rase: Run) -> None:
         done = rase("ps", "--url", f"http://127.0.0.1:{server.server_port}")
         server.shutdown()
     assert done.returncode == 5 and "Traceback" not in done.stderr
+
+
+class _Elsewhere(_Page):
+    """Sends whoever asks to /other, and notes the keys that come there."""
+
+    keys: ClassVar[list[str | None]] = []
+
+    def do_GET(self) -> None:
+        if self.path == "/other":
+            self.keys.append(self.headers["Authorization"])
+        self.send_response(200 if self.path == "/other" else 307)
+        self.send_header("Location", "/other")
+        self.end_headers()
+
+
+class _Nested(_Page):
+    def do_GET(self) -> None:
+        self.send_response(200)
+        self.end_headers()
+        self.wfile.write(b"[" * 99_999)
+
+
+@pytest.mark.parametrize(("page", "named"), [(_Elsewhere, "answers 307"), (_Nested, "no server answers")])
+def test_a_server_that_sends_elsewhere_or_nests_without_end_is_a_clear_error(
+    page: type[_Page], named: str
+) -> None:
+    with http.server.HTTPServer(("127.0.0.1", 0), page) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        with pytest.raises(EngineError, match=named):
+            RunningServer(f"http://127.0.0.1:{server.server_port}", "secret").models()
+        server.shutdown()
+    assert _Elsewhere.keys == []
+
+
+def test_a_file_is_no_server(tmp_path: Path) -> None:
+    (tmp_path / "api").mkdir()
+    (tmp_path / "api" / "ps").write_text('{"models": []}')
+    with pytest.raises(ServerNotRunning, match="unknown url type"):
+        RunningServer(tmp_path.as_uri(), "secret").models()

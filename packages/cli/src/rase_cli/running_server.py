@@ -79,20 +79,33 @@ class RunningServer:
         headers = {**self._headers, "Content-Type": "application/json"}
         try:
             request = urllib.request.Request(f"{self._url}{path}", content, headers)
-            direct = urllib.request.build_opener(urllib.request.ProxyHandler({}))
-            with direct.open(request, timeout=_SECONDS) as response:
+            with _opener().open(request, timeout=_SECONDS) as response:
                 answer = json.loads(response.read(_MOST_BYTES))
         except urllib.error.HTTPError as error:
             with error:
                 raise ServerRefused(self._url, error.code, _message(error)) from error
-        except (OSError, http.client.HTTPException, ValueError) as error:
+        except (OSError, http.client.HTTPException, ValueError, RecursionError) as error:
             raise ServerNotRunning(self._url, str(getattr(error, "reason", error)) or "no answer") from error
         return answer if isinstance(answer, dict) else {}
+
+
+def _opener() -> urllib.request.OpenerDirector:
+    """Return what asks a server itself: no proxy, no file, and nobody that it redirects to gets the key."""
+    opener = urllib.request.OpenerDirector()
+    for handler in (
+        urllib.request.HTTPHandler,
+        urllib.request.HTTPSHandler,
+        urllib.request.HTTPErrorProcessor,
+        urllib.request.HTTPDefaultErrorHandler,
+        urllib.request.UnknownHandler,
+    ):
+        opener.add_handler(handler())
+    return opener
 
 
 def _message(error: urllib.error.HTTPError) -> str:
     try:
         told = json.loads(error.read(_MOST_BYTES))
-    except (OSError, ValueError):
+    except (OSError, ValueError, RecursionError):
         return str(error.reason)
     return str(told.get("error", error.reason)) if isinstance(told, dict) else str(error.reason)
