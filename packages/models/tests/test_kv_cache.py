@@ -4,7 +4,9 @@ import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import Bundle, RuleBasedStateMachine, consumes, initialize, invariant, rule
+from rase_core.errors import BackendFailure
 from rase_models.backends.base import BLOCK_TOKENS
+from rase_models.block_pool import BlockPool
 from rase_models.kv_cache import KvCache, capacity_for
 from rase_models.program import KvGroup
 
@@ -179,6 +181,19 @@ def test_a_fork_shares_full_blocks_and_copies_the_partial_one_when_it_grows() ->
     assert own[:2] == shared[:2]
     assert own[2] != shared[2]
     sequences.check()
+
+
+def test_a_block_whose_copying_fails_is_as_before() -> None:
+    def fail(source: int, target: int) -> None:
+        raise BackendFailure("no copies today")
+
+    pool = BlockPool(lambda blocks: None, fail)
+    pool.make_room(2)
+    block = pool.take()
+    pool.hold(block)
+    with pytest.raises(BackendFailure):
+        pool.own(block)
+    assert (pool.used, pool.is_shared(block)) == (1, True)
 
 
 def test_a_block_of_its_own_is_not_copied() -> None:

@@ -59,8 +59,15 @@ class BlockPool:
         return self._holders[block] > 1
 
     def own(self, block: int) -> int:
-        """Return a copy of a shared block in the place of one hold of it; there is room for it."""
+        """Return a copy of a shared block in the place of one hold of it; there is room for it.
+
+        Nothing has changed when the copying raises.
+        """
         copy = self.take()
-        self._copy_block(block, copy)
+        try:
+            self._copy_block(block, copy)
+        except BaseException:
+            self.let_go(copy)
+            raise
         self.let_go(block)
         return copy
