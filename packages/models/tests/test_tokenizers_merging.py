@@ -1,5 +1,6 @@
 """SentencePiece merging and the search for special tokens, against their plain definitions."""
 
+import gc
 from collections.abc import Mapping, Sequence
 from itertools import pairwise
 from pathlib import Path
@@ -9,7 +10,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from rase_models.gguf import GgufFile, MetadataValue
 from rase_models.tokenizers import tokenizer_from_gguf
-from rase_models.tokenizers.sentencepiece import Costs, PairsWithin, merge, merge_short
+from rase_models.tokenizers.sentencepiece import (
+    Costs,
+    PairsWithin,
+    SentencePieceBpe,
+    merge,
+    merge_short,
+)
 from rase_models.tokenizers.special_tokens import SpecialTokens
 
 
@@ -86,6 +93,8 @@ def test_special_tokens_are_found_leftmost_first_then_longest() -> None:
     assert list(special.split("x<a><b><b>y<a>b")) == ["x", 2, 3, "y", 1, 4]
     assert list(special.split("")) == []
     assert list(SpecialTokens({}).split("x<a>")) == ["x<a>"]
+    assert list(SpecialTokens({"": 0, "<a>": 1}).split("x<a>")) == ["x", 1]
+    assert list(SpecialTokens({"": 0}).split("x")) == ["x"]
 
 
 @given(st.text("<ab>|", max_size=30), st.lists(st.text("<ab>|", min_size=1, max_size=4), unique=True))
@@ -116,3 +125,19 @@ def test_special_tokens_are_found_as_by_trying_all_at_every_place(text: str, tok
 def test_space_after_a_token_that_strips_is_part_of_it() -> None:
     special = SpecialTokens({"<a>": 1, "<b>": 2}, strips=(1,))
     assert list(special.split("<a> \n x<b> y<a>  ")) == [1, "x", 2, " y", 1]
+
+
+def test_the_merging_is_gone_with_the_last_reference_to_its_tokenizer() -> None:
+    def count() -> int:
+        return sum(isinstance(found, SentencePieceBpe) for found in gc.get_objects())
+
+    gc.collect()
+    before = count()
+    gc.disable()
+    try:
+        tokenizer = tokenizer_from_gguf(_file(["a", "b", "▁"], [0.0, 0.0, 0.0]))
+        assert tokenizer.encode("ab a") and count() == before + 1
+        del tokenizer
+        assert count() == before
+    finally:
+        gc.enable()

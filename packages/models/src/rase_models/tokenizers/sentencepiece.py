@@ -32,13 +32,10 @@ class SentencePieceBpe:
     """
 
     def __init__(self, vocabulary: Vocabulary, costs: "Costs", *, adds_space: bool) -> None:
-        self._vocabulary = vocabulary
-        self._costs = costs
-        self._pieces = _pieces(vocabulary)
+        self._words = _Words(vocabulary, costs, _pieces(vocabulary), _unknown(vocabulary))
         self._prefix = SPACE if adds_space else ""
-        self._unknown = _unknown(vocabulary)
-        self._boundary = _boundary(self._pieces)
-        self._kept = lru_cache(maxsize=_KEPT_WORDS)(self._encode_word)
+        self._boundary = _boundary(self._words.pieces)
+        self._kept = lru_cache(maxsize=_KEPT_WORDS)(self._words.encode)  # which keeps nothing of this
 
     def encode(self, text: str, *, starts: bool) -> Sequence[int]:
         """Return the ids of a text without special tokens; a space goes before it where it `starts` one."""
@@ -46,28 +43,39 @@ class SentencePieceBpe:
         ids: list[int] = []
         for word in self._boundary.split(spaced):
             for part in (word,) if len(word) <= _LONG else self._pairs.cut(word):
-                ids += self._kept(part) if len(part) <= _LONG else self._encode_word(part)
+                ids += self._kept(part) if len(part) <= _LONG else self._words.encode(part)
         return ids
 
     @cached_property
     def _pairs(self) -> "PairsWithin":
-        return PairsWithin(self._pieces)
+        return PairsWithin(self._words.pieces)
 
-    def _encode_word(self, word: str) -> tuple[int, ...]:
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Words:
+    """The words of a vocabulary, and what they become."""
+
+    vocabulary: Vocabulary
+    costs: "Costs"
+    pieces: Mapping[str, int]
+    unknown: int | None
+
+    def encode(self, word: str) -> tuple[int, ...]:
+        """Return the ids of a word."""
         ids: list[int] = []
-        for symbol in (merge_short if len(word) <= _LONG else merge)(word, self._costs):
-            piece = self._pieces.get(symbol)
+        for symbol in (merge_short if len(word) <= _LONG else merge)(word, self.costs):
+            piece = self.pieces.get(symbol)
             ids += self._bytes(symbol) if piece is None else (piece,)
         return tuple(ids)
 
     def _bytes(self, symbol: str) -> list[int]:
         """Return the byte tokens of a character that has no token, or else the unknown token."""
-        ids = [self._vocabulary.ids.get(f"<0x{byte:02X}>", -1) for byte in symbol.encode()]
+        ids = [self.vocabulary.ids.get(f"<0x{byte:02X}>", -1) for byte in symbol.encode()]
         if -1 not in ids:
             return ids
-        if self._unknown is None:
+        if self.unknown is None:
             raise UnencodableText(f"{symbol!r} or its bytes")
-        return [self._unknown]
+        return [self.unknown]
 
 
 @dataclass(frozen=True, slots=True)

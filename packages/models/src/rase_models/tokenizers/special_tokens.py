@@ -8,13 +8,13 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 class SpecialTokens:
     """The texts that stand for one token each, wherever they occur: leftmost first, then longest.
 
-    White space after one of the tokens in `strips` is part of it.
+    An empty text occurs nowhere. White space after one of the tokens in `strips` is part of it.
     """
 
     def __init__(self, ids: Mapping[str, int], strips: Collection[int] = ()) -> None:
-        self._ids = ids
+        self._ids = {token: i for token, i in ids.items() if token}
         self._strips = strips
-        self._lengths = _lengths_by_start(ids)
+        self._lengths = _lengths_by_start(self._ids)
         self._candidate = _candidate(self._lengths)
 
     def split(self, text: str) -> Iterator[int | str]:
