@@ -61,9 +61,9 @@ def read_aliases(path: Path) -> tuple[str, ...]:
     """
     try:
         content = _read(path)
-        found = tomllib.loads(content.decode("utf-8")).get("aliases") if b"aliases" in content else ()
-        return tuple(check_alias(alias) for alias in found or ())
-    except (InvalidManifest, InvalidAlias, ValueError, TypeError, RecursionError):
+        found = tomllib.loads(content.decode("utf-8")).get("aliases") if b"aliases" in content else None
+        return tuple(check_alias(alias) for alias in found) if isinstance(found, list) else ()
+    except (InvalidManifest, InvalidAlias, ValueError, RecursionError):
         return ()
 
 

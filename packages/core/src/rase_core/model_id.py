@@ -22,6 +22,6 @@ def check_alias(alias: object) -> str:
     """Return the alias, which may be a name that other programs have for a model. Raises InvalidAlias."""
     if not isinstance(alias, str) or not _ALIAS.fullmatch(alias):
         raise InvalidAlias(
-            alias, "use letters, digits and '._:/@+-', at most 128 of them, a letter or digit first"
+            alias, "use letters, digits and '._:/@+-', at most 128 of them, a letter, digit or '_' first"
         )
     return alias
