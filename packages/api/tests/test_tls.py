@@ -1,5 +1,6 @@
 """HTTPS by two files, and what is wrong with them said before anything listens."""
 
+import os
 import ssl
 import threading
 from pathlib import Path
@@ -71,3 +72,11 @@ def test_files_that_do_not_serve_are_named_before_anything_starts(
             tls_key=key,
             on_ready=lambda url: pytest.fail("it started"),
         )
+
+
+@pytest.mark.skipif(os.name == "nt", reason="has no named pipes in folders")
+def test_a_pipe_and_an_impossible_name_are_no_certificates(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    for certificate in (tmp_path / "pipe", Path("a\0b")):
+        with pytest.raises(InvalidSetting, match="tls_cert"):
+            tls_of(certificate, KEY)

@@ -4,6 +4,9 @@ import ssl
 from dataclasses import dataclass
 from pathlib import Path
 
+from rase_core.errors import ModelFileNotFound
+from rase_core.model_file import regular_file
+
 from rase_api.errors import InvalidSetting
 
 
@@ -20,17 +23,15 @@ class Tls:
     def __post_init__(self) -> None:
         for name, path in (("tls_cert", self.certificate), ("tls_key", self.key)):
             _check_readable(name, path)
-        self.context()
+        self._check_pair()
 
-    def context(self) -> ssl.SSLContext:
-        """Return what connections are secured with."""
+    def _check_pair(self) -> None:
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         try:
             # A key under a password would have one asked for at the terminal.
             context.load_cert_chain(self.certificate, self.key, lambda: b"")
         except (ssl.SSLError, ValueError) as error:
             raise InvalidSetting("tls_cert or tls_key", self._expected(error)) from error
-        return context
 
     def _expected(self, error: Exception) -> str:
         reason = getattr(error, "reason", None) or str(error)
@@ -52,7 +53,6 @@ def tls_of(certificate: Path | str | None, key: Path | str | None) -> Tls | None
 
 def _check_readable(name: str, path: Path) -> None:
     try:
-        with path.open("rb"):
-            pass
-    except OSError as error:
-        raise InvalidSetting(name, f"a file that can be read, but {path}: {error.strerror}") from error
+        regular_file(path)
+    except ModelFileNotFound as error:
+        raise InvalidSetting(name, f"a file that can be read, but {path}: {error.reason}") from error
