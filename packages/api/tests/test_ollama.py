@@ -5,8 +5,11 @@ from datetime import UTC, datetime
 import httpx
 import pytest
 from rase_api import create_app
+from rase_api.replies.ollama import OllamaWriter, chat_content
+from rase_api.schemas.ollama import OllamaChat
 from rase_api.testing import ScriptedEngine, served
 from rase_core.errors import BackendFailure
+from rase_models.chat.parts import ToolCall
 
 CHAT = {"model": "demo", "messages": [{"role": "user", "content": "Hi"}]}
 GENERATE = {"model": "demo", "prompt": "Hi"}
@@ -246,3 +249,10 @@ def test_the_official_client_works_unchanged(client: httpx.Client) -> None:
         assert failure.value.status_code == 404
         with pytest.raises(ollama.ResponseError, match=r"options\.temperature"):
             list(user.chat("demo", CHAT["messages"], options={"temperature": -1}, stream=True))
+
+
+def test_a_call_comes_before_the_thought_behind_it() -> None:
+    writer = OllamaWriter(OllamaChat(**CHAT), chat_content)
+    events = [*writer.called(0, ToolCall(0, "call_1", "clock", "{}")), *writer.thought(0, "Hm")]
+    call, thought = [json.loads(event)["message"] for event in events]
+    assert call["tool_calls"][0]["function"]["name"] == "clock" and thought["thinking"] == "Hm"

@@ -85,6 +85,7 @@ class OllamaWriter:
 
     def thought(self, index: int, text: str, told: Told = ()) -> Iterator[bytes]:
         """Write a piece of thought."""
+        yield from self._whole_call()
         yield line(self._object(Reply("", text), told) | {"done": False})
 
     def called(self, index: int, call: ToolCall, told: Told = ()) -> Iterator[bytes]:
