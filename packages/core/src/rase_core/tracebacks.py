@@ -18,7 +18,9 @@ def caught(error: E) -> E:
 def without_locals(error: E) -> E:
     """Let go of what the frames had that an error went through, and its causes, as far as they have ended."""
     found: BaseException | None = error
-    while found is not None:
+    seen: set[int] = set()  # causes may go in a circle
+    while found is not None and id(found) not in seen:
+        seen.add(id(found))
         traceback.clear_frames(found.__traceback__)
         found = found.__cause__ or found.__context__
     return error
