@@ -6,6 +6,7 @@ import re
 import socket
 import time
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import httpx
@@ -14,6 +15,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from rase_api import create_app
 from rase_api.errors import InvalidSetting
 from rase_api.testing import Answering, ScriptedEngine, served
+from rase_core.manifest import ModelManifest
 from rase_core.scheduler import OnEvent
 from rase_models.engine import Engine
 from rase_models.request import Question
@@ -329,3 +331,20 @@ def test_the_fingerprint_changes_with_what_decides_the_text() -> None:
     found = [fingerprint(engine) for engine in (plain, ScriptedEngine(), warm, narrow)]
     assert found[0] == found[1]
     assert len(set(found)) == 3
+
+
+def test_the_fingerprint_changes_with_the_content_of_a_template_file(tmp_path: Path) -> None:
+    template = tmp_path / "chat.jinja"
+
+    class Templated(ScriptedEngine):
+        def inspect(self, model_id: str) -> ModelManifest:
+            return replace(super().inspect(model_id), template_file=template)
+
+    found = set()
+    with served(create_app(Templated())) as url:
+        for content in ("{{ 1 }}", "{{ 2 }}"):
+            template.write_text(content)
+            found.add(httpx.post(f"{url}{URL}", json=CHAT).json()["system_fingerprint"])
+        template.unlink()
+        found.add(httpx.post(f"{url}{URL}", json=CHAT).json()["system_fingerprint"])
+    assert len(found) == 3

@@ -6,10 +6,12 @@ import logging
 from collections.abc import Callable
 from dataclasses import dataclass
 from importlib.metadata import version
+from pathlib import Path
 from typing import TYPE_CHECKING, ParamSpec, TypeVar
 from weakref import WeakSet
 
-from rase_core.errors import InvalidModelId, ModelNotFound, ShuttingDown
+from rase_core.errors import InvalidModelId, ModelFileNotFound, ModelNotFound, ShuttingDown
+from rase_core.hashing import hash_file
 from rase_core.manifest import ModelManifest
 from rase_core.sampling import GenerationConfig
 from rase_models.tokenizers.tokenizer import LONG
@@ -163,8 +165,19 @@ class ServerState:
             *(weights.sha256 for weights in manifest.weights),
             manifest.tokenizer_sha256,
             manifest.chat_template,
+            _content_hash(manifest.template_file),
             sorted(manifest.defaults.items(), key=str),
             self.engine.device,
             self.engine.kv_type,
         )
         return f"fp_{hashlib.sha256(repr(parts).encode()).hexdigest()[:12]}"
+
+
+def _content_hash(path: Path | None) -> str | None:
+    """Return the sha256 of a file; None for none, and for one that cannot be read, which the load tells."""
+    if path is None:
+        return None
+    try:
+        return hash_file(path)[0]
+    except ModelFileNotFound:
+        return None
