@@ -13,7 +13,7 @@
     ├── HostNotAllowed
     ├── UnknownPath
     └── MethodNotAllowed
-    NotReady                        no model is in memory
+    NotReady                        no model has been in memory yet
     AddressUnavailable              the server cannot listen where it was told to
     InvalidSetting                  the server cannot be set up as it was told to
     SeveralWorkers                  more than one process would serve the same models
