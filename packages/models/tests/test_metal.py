@@ -1,5 +1,6 @@
 """The Metal backend against the reference, on MLX's CPU device where there is no Apple GPU."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -8,11 +9,13 @@ from numpy.typing import NDArray
 from rase_core.decoder import Batch
 from rase_core.errors import BackendFailure, DeviceOutOfMemory
 from rase_models import load_decoder
+from rase_models.architectures import build_program
 from rase_models.decoder import ProgramDecoder
 from rase_models.device_check import check_backend, choose_among
-from rase_models.gguf import TYPE_LAYOUTS, GgmlType, TensorInfo, Weight
+from rase_models.gguf import TYPE_LAYOUTS, GgmlType, TensorInfo, Weight, open_gguf
 from rase_models.gguf.quants import BLOCK_DTYPES, dequantize
 from rase_models.kv_type import KvType
+from rase_models.program import Add
 from rase_models.testing_blocks import random_blocks
 from rase_models.testing_sketches import TENSORS, sketch, write_gguf
 
@@ -23,6 +26,7 @@ from rase_models.backends.metal import device  # noqa: E402
 from rase_models.backends.metal.affine import AFFINE, GROUP, pack  # noqa: E402
 from rase_models.backends.metal.groups import groups_of, window_of  # noqa: E402
 from rase_models.backends.metal.matrices import AffineMatrix, matrix_of  # noqa: E402
+from rase_models.backends.metal.runner import MetalRunner  # noqa: E402
 
 Floats = NDArray[np.float32]
 ARCHITECTURES = sorted({"llama", *TENSORS})
@@ -148,6 +152,27 @@ def test_auto_passes_by_what_stands_in_for_a_gpu() -> None:
     from rase_core.device import DevicePreference
 
     assert choose_among(DevicePreference.AUTO.candidates(), BACKENDS) == "cpu"
+
+
+@pytest.mark.parametrize("architecture", ["llama", "mamba2"])
+def test_a_run_that_fails_while_it_is_described_leaves_caches_as_they_were(
+    architecture: str, tmp_path: Path
+) -> None:
+    program = build_program(open_gguf(model(tmp_path, architecture)))
+    broken = replace(program, ops=(*program.ops, Add("logits", "logits", "nowhere")))
+    wanted, decoder = (load_decoder(tmp_path / "model.gguf", device="metal") for _ in range(2))
+    runner = decoder._runner
+    for each in (wanted, decoder):
+        step(each, (each.new_sequence(), 0, TOKENS))
+    sequence = decoder.new_sequence()
+    assert isinstance(runner, MetalRunner)
+    runner._program = broken
+    with pytest.raises(KeyError):
+        step(decoder, (sequence, 0, TOKENS))
+    runner._program = program
+    decoder.release(sequence)
+    found, alone = (step(each, (1, len(TOKENS), [7])) for each in (decoder, wanted))
+    np.testing.assert_array_equal(found, alone)
 
 
 def test_faults_of_mlx_are_named() -> None:

@@ -20,6 +20,10 @@ from rase_models.program import Op, Program, SelectOutputs
 MAX_ROWS = 512
 
 
+class CachesLost(Exception):
+    """Keys and values cannot be computed any more. No EngineError: the scheduler ends, and so the session."""
+
+
 def device_weights(program: Program, weights: Iterator[Weight], dtype: mx.Dtype) -> dict[str, Matrix]:
     """Put the weights that a program names on the device, parts of them under their own names.
 
@@ -80,16 +84,51 @@ class MetalRunner:
     def run(self, rows: Rows) -> NDArray[np.float32]:
         """Compute float32 [outputs, vocab_size]; writes keys and values of all rows.
 
-        Raises DeviceOutOfMemory.
+        Raises DeviceOutOfMemory and BackendFailure, after which the caches can be used, else CachesLost.
         """
-        run = Run.of(rows, self._weights, self._caches, self._states)
-        for op in self._wanted(rows):
-            execute(op, run)
-        logits = run.buffers.get("logits", self._nothing).astype(mx.float32)
-        kept = [array for cache in self._caches for array in (cache.keys, cache.values)]
         with faults():
-            mx.eval(logits, *kept, *self._states)
+            return self._evaluated(self._described(rows))
+
+    def _described(self, rows: Rows) -> mx.array:
+        """Describe a run and return its logits; after an error the caches and states are as before."""
+        before = self._kept()
+        run = Run.of(rows, self._weights, self._caches, self._states)
+        try:
+            for op in self._wanted(rows):
+                execute(op, run)
+        except BaseException:
+            self._restore(before)
+            raise
+        return run.buffers.get("logits", self._nothing).astype(mx.float32)
+
+    def _evaluated(self, logits: mx.array) -> NDArray[np.float32]:
+        """Compute logits, caches and states. Nothing may hold the old arrays: MLX would copy them all."""
+        try:
+            mx.eval(logits, *self._kept())
+        except RuntimeError as error:
+            del logits
+            self._settle(error)
+            raise
         return np.array(logits, copy=True)
+
+    def _settle(self, error: RuntimeError) -> None:
+        """Compute what a failed run left of caches and states, which later runs would build on."""
+        mx.clear_cache()
+        try:
+            mx.eval(*self._kept())
+        except RuntimeError as again:
+            raise CachesLost(f"{error}; again: {again}") from error
+
+    def _kept(self) -> list[mx.array]:
+        """Return caches and states as they are now, whatever ops put in their places."""
+        arrays = [array for cache in self._caches for array in (cache.keys, cache.values)]
+        return [array[...] for array in (*arrays, *self._states)]
+
+    def _restore(self, arrays: list[mx.array]) -> None:
+        left = iter(arrays)
+        for cache in self._caches:
+            cache.keys, cache.values = next(left), next(left)
+        self._states[:] = left
 
     def _wanted(self, rows: Rows) -> Iterable[Op]:
         """Return the ops of a run: without outputs those that fill the caches, which come first."""
