@@ -15,13 +15,14 @@ from rase_core.errors import (
     EngineError,
     IntegrityMismatch,
     InvalidLogits,
+    MemoryTaken,
     QueueFull,
     RequestTimeout,
 )
 from rase_core.sampling import GenerationConfig
 from rase_core.scheduler import Handle, OnEvent, SchedulerLimits
 from rase_models import Engine
-from rase_models.batch import BatchLimits, BatchResult, BatchTask, Summary, run_file
+from rase_models.batch import BatchLimits, BatchResult, BatchRun, BatchTask, Summary, run_file
 from rase_models.batch.journal import ForeignOutput, Journal, OutputInUse
 from rase_models.batch.lines import BatchFile, InvalidLine, UnreadableTasks
 from rase_models.constraints import ResponseFormat
@@ -124,12 +125,27 @@ class Unreliable:
     ],
 )
 def test_what_may_pass_is_tried_again(engine: Engine, error: EngineError, times: int, tries: int) -> None:
-    from rase_models.batch import BatchRun
-
     (result,) = BatchRun(Unreliable(engine, error, times), [task(1)], BatchLimits(retries=1))
     assert result.tries == tries
     assert result.error is (None if times < tries else error)
     assert bool(result.generations) is (times < tries)
+
+
+class Crowded(Unreliable):
+    """An engine without room for a model at first."""
+
+    def load(self, model_id: str) -> object:
+        self._times -= 1
+        if self._times >= 0:
+            raise self._error
+        return self._engine.load(model_id)
+
+
+def test_a_model_that_has_no_room_at_first_is_loaded_later(engine: Engine) -> None:
+    crowded = Crowded(engine, MemoryTaken("tiny", 2, 1, ["other"]), 1)
+    results = by_id(BatchRun(crowded, [task(1), task(2)], BatchLimits(retries=1)))
+    assert sorted(result.tries for result in results.values()) == [1, 2]
+    assert not [result.error for result in results.values() if result.error is not None]
 
 
 def test_a_task_that_takes_too_long_is_given_up(engine: Engine) -> None:

@@ -11,6 +11,7 @@ from rase_core.errors import (
     BackendFailure,
     EngineError,
     InvalidLogits,
+    MemoryTaken,
     QueueFull,
     RequestTimeout,
     ShuttingDown,
@@ -22,11 +23,16 @@ from rase_core.scheduler import Ended, Event, Failed, Handle, OnEvent, Piece
 from rase_models.batch.task import BatchLimits, BatchResult, BatchTask
 from rase_models.request import Question, Terms
 
-MAY_PASS = (QueueFull, ShuttingDown, RequestTimeout, BackendFailure)
+MAY_PASS = (QueueFull, ShuttingDown, RequestTimeout, BackendFailure, MemoryTaken)
 STAYS = (InvalidLogits,)
 
 _PAUSE_SECONDS = 0.5
 _POLL_SECONDS = 0.5
+
+
+def may_pass(error: Exception) -> bool:
+    """Tell whether what failed may succeed when it is tried again."""
+    return isinstance(error, MAY_PASS) and not isinstance(error, STAYS)
 
 
 class BatchEngine(Protocol):
@@ -45,9 +51,9 @@ class BatchEngine(Protocol):
 class BatchRun(Iterator[BatchResult]):
     """The results of tasks as they come, in the order in which they are ready.
 
-    Tasks are taken as there is room for them. A model that cannot be loaded is not tried again for the other
-    tasks. `close`, or the end of a `with` block, cancels what is under way. For use by one thread; `tokens`
-    may be read by any: how many were generated so far, those of failed tries included.
+    Tasks are taken as there is room for them. A model that cannot be loaded, for reasons that stay, is not
+    tried again for the other tasks. `close`, or the end of a `with` block, cancels what is under way. For use
+    by one thread; `tokens` may be read by any: how many were generated so far, with those of failed tries.
     """
 
     def __init__(
@@ -131,6 +137,8 @@ class BatchRun(Iterator[BatchResult]):
                 self._engine.load(model_id)
                 self._faults[model_id] = None
             except EngineError as error:
+                if may_pass(error):
+                    raise
                 self._faults[model_id] = error
         if (fault := self._faults[model_id]) is not None:
             raise fault
@@ -167,7 +175,7 @@ class _Try:
     @property
     def may_pass(self) -> bool:
         """Whether it failed with what may pass when it is tried again."""
-        return isinstance(self.error, MAY_PASS) and not isinstance(self.error, STAYS)
+        return self.error is not None and may_pass(self.error)
 
     def begin(self) -> None:
         """Count a try."""
