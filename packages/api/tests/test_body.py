@@ -3,7 +3,7 @@ import json
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from rase_api.body import parse_object
+from rase_api.body import MOST_OBJECTS, parse_object
 from rase_api.errors import InvalidJson
 
 values = st.recursive(
@@ -65,3 +65,10 @@ def test_what_is_not_plain_json_is_refused(body: bytes) -> None:
 
 def test_a_whole_surrogate_pair_is_a_character() -> None:
     assert parse_object(b'{"a":"\\ud83d\\ude00"}') == {"a": "\U0001f600"}
+
+
+def test_more_objects_than_can_be_checked_in_passing_are_refused() -> None:
+    messages = [{"role": "user"}] * (MOST_OBJECTS - 1)
+    assert len(parse_object(json.dumps({"messages": messages}).encode())["messages"]) == MOST_OBJECTS - 1  # type: ignore[arg-type]
+    with pytest.raises(InvalidJson, match="more than 16384 objects"):
+        parse_object(json.dumps({"messages": [*messages, {}]}).encode())

@@ -10,6 +10,8 @@ from rase_api.errors import BodyTooLarge, InvalidJson, UnsupportedMediaType, cli
 
 JSON_TYPE = "application/json"
 DRAINED = 8  # times the limit that is still read, and dropped, so that the client can hear the refusal
+MOST_OBJECTS = 16_384
+"""In a body: checking one takes time in which nobody else is served. A message of a conversation is one."""
 SURROGATE = re.compile(r"\\u[dD][89a-fA-F]")
 
 
@@ -29,12 +31,12 @@ async def read_object(request: Request, limit: int) -> dict[str, object]:
 def parse_object(body: bytes) -> dict[str, object]:
     """Parse a JSON object, strictly: UTF-8, unique keys, finite numbers, no half of a surrogate pair.
 
-    Raises InvalidJson.
+    Raises InvalidJson, also for more than MOST_OBJECTS objects.
     """
     try:
         text = body.decode()
         value = json.loads(
-            text, parse_constant=_refuse_constant, parse_float=_finite, object_pairs_hook=_unique
+            text, parse_constant=_refuse_constant, parse_float=_finite, object_pairs_hook=_Objects().take
         )
         if SURROGATE.search(text):
             json.dumps(value, ensure_ascii=False).encode()
@@ -76,8 +78,18 @@ def _finite(digits: str) -> float:
     return number
 
 
-def _unique(pairs: list[tuple[str, object]]) -> dict[str, object]:
-    result = dict(pairs)
-    if len(result) != len(pairs):
-        raise InvalidJson("The body has an object with the same key twice.")
-    return result
+class _Objects:
+    """Takes the objects of a body, up to MOST_OBJECTS of them."""
+
+    def __init__(self) -> None:
+        self._count = 0
+
+    def take(self, pairs: list[tuple[str, object]]) -> dict[str, object]:
+        """Return an object of these pairs."""
+        self._count += 1
+        if self._count > MOST_OBJECTS:
+            raise InvalidJson(f"The body has more than {MOST_OBJECTS} objects.")
+        result = dict(pairs)
+        if len(result) != len(pairs):
+            raise InvalidJson("The body has an object with the same key twice.")
+        return result

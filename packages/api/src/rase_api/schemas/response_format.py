@@ -56,7 +56,7 @@ class FormattedRequest(Body):
     response_format: FormatOption | None = None
     grammar: str | None = None
     regex: str | None = None
-    choice: Annotated[list[str], Field(min_length=1)] | None = None
+    choice: Annotated[list[str], Field(min_length=1, max_length=1000)] | None = None
 
     @property
     def format_name(self) -> str:
