@@ -4,6 +4,7 @@ import asyncio
 import gc
 import threading
 from collections.abc import Callable, Coroutine, Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -95,6 +96,27 @@ def test_whoever_waits_for_a_slow_load_keeps_nobody_else_waiting(asked: AsyncEng
 
     asyncio.run(ask())
     assert gate.loads == 1
+
+
+def test_a_model_that_has_changed_is_loaded_again_without_keeping_others_waiting(
+    engine: Engine, asked: AsyncEngine, gate: LoadGate, tmp_path: Path
+) -> None:
+    async def ask() -> None:
+        session = engine.loaded_models()[0]
+        session.manifest = replace(session.manifest, context_length=7)  # as registered before
+        tasks = [asyncio.create_task(asked.generate("aliased", "Hello", CONFIG)) for _ in range(MANY)]
+        await until(gate.is_reached.is_set)
+        async with asyncio.timeout(60):
+            assert len((await asked.generate("quick", "Hello", CONFIG)).tokens) == 5
+        assert not any(task.done() for task in tasks)
+        gate.open()
+        assert {len(answer.tokens) for answer in await asyncio.gather(*tasks)} == {5}
+
+    engine.add_alias("slow", "aliased")
+    gate.open()
+    engine.load("slow")
+    gate.shut()
+    asyncio.run(ask())
 
 
 def test_the_time_of_a_request_goes_on_while_its_model_loads(asked: AsyncEngine, gate: LoadGate) -> None:

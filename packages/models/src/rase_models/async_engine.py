@@ -1,9 +1,12 @@
 """The engine for asyncio."""
 
 import asyncio
+from collections.abc import Callable
+from concurrent.futures import Future
+from dataclasses import dataclass
 from functools import partial
 from types import TracebackType
-from typing import Self
+from typing import Self, TypeVar
 
 from rase_core.deadline import Deadline
 from rase_core.errors import Cancelled, RequestTimeout
@@ -17,6 +20,8 @@ from rase_models.engine import Engine
 from rase_models.request import Completion, Conversation, Messages, Prompt, Question, Terms
 from rase_models.session import Session
 from rase_models.workers import Workers
+
+T = TypeVar("T")
 
 _THREADS = 32
 
@@ -44,8 +49,8 @@ class AsyncEngine:
     async def load(self, model_id: str) -> Session:
         """Bring a model into memory."""
         workers = self._workers
-        await _loaded(workers, self.engine, model_id, Deadline())
-        return await workers.call(partial(self.engine.load, model_id, check=workers.check_open))
+        load = partial(self.engine.load, model_id, check=workers.check_open)
+        return await _once_loaded(workers, self.engine, model_id, Deadline(), load)
 
     async def unload(self, model_id: str | None = None) -> None:
         """Let go of a model's memory, or all models'."""
@@ -168,21 +173,47 @@ async def _ask(
     workers: Workers, engine: Engine, model_id: str, question: Question, on_event: OnEvent
 ) -> Handle:
     deadline = Deadline(question.terms.timeout)
-    await _loaded(workers, engine, model_id, deadline)
     submit = partial(
         engine.submit, model_id, question, on_event, asked=deadline.asked, check=workers.check_open
     )
-    return await workers.call(submit, undo=Handle.cancel)
+    return await _once_loaded(workers, engine, model_id, deadline, submit, undo=Handle.cancel)
 
 
-async def _loaded(workers: Workers, engine: Engine, model_id: str, deadline: Deadline) -> None:
-    """Wait until a model is in memory, without a thread."""
-    if any(session.manifest.id == model_id for session in engine.loaded_models()):
-        return
+async def _once_loaded(
+    workers: Workers,
+    engine: Engine,
+    model_id: str,
+    deadline: Deadline,
+    call: Callable[[], T],
+    undo: Callable[[T], object] = lambda result: None,
+) -> T:
+    """Make a call in a thread, as soon as a model is in memory; until then none waits."""
+
+    def attempt() -> T | _Loading:
+        loading = engine.loading(model_id, check=workers.check_open)
+        return call() if loading.done() else _Loading(loading)
+
+    def take_back(result: T | _Loading) -> None:
+        if not isinstance(result, _Loading):
+            undo(result)
+
+    while isinstance(result := await workers.call(attempt, undo=take_back), _Loading):
+        await _end_of(result.session, deadline)
+    return result
+
+
+@dataclass(frozen=True)
+class _Loading:
+    """What there is to wait for."""
+
+    session: Future[Session]
+
+
+async def _end_of(loading: Future[Session], deadline: Deadline) -> None:
+    """Wait for a load. Raises its error, and RequestTimeout."""
     try:
         async with asyncio.timeout(deadline.left()) as limit:
-            begin = partial(engine.loading, model_id, check=workers.check_open)
-            await asyncio.wrap_future(await workers.call(begin))
+            await asyncio.wrap_future(loading)
     except TimeoutError:
         if limit.expired() and deadline.timeout is not None:
             raise RequestTimeout(deadline.timeout) from None

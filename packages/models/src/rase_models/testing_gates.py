@@ -32,6 +32,11 @@ class LoadGate:
         """Let them go on, and all that come."""
         self._open.set()
 
+    def shut(self) -> None:
+        """Hold those that come from now on."""
+        self._open.clear()
+        self.is_reached.clear()
+
 
 @dataclass(frozen=True)
 class SlowCompletion(Completion):
