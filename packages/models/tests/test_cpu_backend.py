@@ -3,12 +3,19 @@
 import os
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from rase_core.errors import BackendUnavailable
+from rase_models.architectures import build_program
 from rase_models.backends import load_backend
 from rase_models.backends.cpu.instruction_set import Architecture, target_architecture
+from rase_models.backends.cpu.memory_needs import memory_needs
+from rase_models.backends.cpu.run_memory import GROWTH
+from rase_models.backends.cpu.shapes import SPAN, partials_nbytes
+from rase_models.gguf import open_gguf
+from rase_models.program import Attention, Rotate
 
 MODEL = Path(__file__).parent / "data" / "llama-Q2_K.gguf"
 
@@ -59,3 +66,16 @@ def test_a_processor_with_narrower_vectors_computes_the_same_bits() -> None:
 @pytest.mark.skipif(target_architecture() is not Architecture.X86, reason="names an x86 processor")
 def test_a_processor_without_any_of_it_computes_the_same_bits() -> None:
     assert digest(NUMBA_CPU_NAME="x86-64", NUMBA_CPU_FEATURES="") == digest()
+
+
+@pytest.mark.parametrize(("threads", "more"), [(1, 0), (3, 1), (6, 2)])
+def test_what_threads_leave_each_other_of_a_long_context_is_planned(threads: int, more: int) -> None:
+    file = open_gguf(MODEL)
+    program, context = build_program(file), 64 * SPAN
+
+    def needs(positions: int) -> int:
+        flat = replace(program, ops=tuple(op for op in program.ops if not isinstance(op, Rotate)))
+        return memory_needs(flat, file.tensors, threads, positions).workspace
+
+    lengths = [op.value_length for op in program.ops if isinstance(op, Attention)]
+    assert needs(context) - needs(1) == more * GROWTH * partials_nbytes(3, context, max(lengths))

@@ -6,10 +6,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rase_models.backends.base import MemoryNeeds, Threads
+from rase_models.backends.cpu import shapes
 from rase_models.backends.cpu.arena import CACHE_LINE, Arena
 from rase_models.backends.cpu.formats.packed_format import GROUP_ROWS
 from rase_models.backends.cpu.lowering import lower
-from rase_models.backends.cpu.run_memory import MAX_ROWS
+from rase_models.backends.cpu.run_memory import GROWTH, MAX_ROWS
 from rase_models.backends.cpu.thread_count import thread_counts
 from rase_models.backends.cpu.weights import (
     Weights,
@@ -48,7 +49,9 @@ def memory_needs(
     lowered = lower(program, weights, MAX_ROWS, arena)
     own = lowered.scratch_nbytes + lowered.private_nbytes
     ropes = sum(_rope_nbytes(rope, context_length) for rope in {rope for _, rope in lowered.rope_rows})
-    workspace = arena.nbytes + max(thread_counts(threads)) * own + ropes + CODE_NBYTES
+    most = max(thread_counts(threads))
+    partials = GROWTH * shapes.partials_nbytes(most, context_length, lowered.value_length)
+    workspace = arena.nbytes + most * own + partials + ropes + CODE_NBYTES
     return MemoryNeeds(nbytes, workspace, MAX_ROWS)
 
 

@@ -13,6 +13,8 @@ from rase_models.backends.cpu.rope_tables import RopeTables
 from rase_models.backends.cpu.team import Team
 
 MAX_ROWS = 512
+GROWTH = 2
+"""How many times as large as needed a table becomes that grows."""
 _FIRST_TABLE = 64
 _PAGE = 4096
 
@@ -32,7 +34,7 @@ class RunMemory:
         team.hold("states", self._states)
         team.hold("ropes", self._ropes)
         self._logits_width = lowered.logits_stride // 4
-        self._result_nbytes = shapes.span_result_nbytes(lowered.value_length) if lowered.value_length else 0
+        self._value_length = lowered.value_length
         self._partials_nbytes = 0
         self._alone = (False, False)
         self._set_up_threads(lowered, arena)
@@ -111,7 +113,7 @@ class RunMemory:
 
     def _take_block_tables(self, tables: NDArray[np.int32]) -> None:
         if tables.size > self._block_tables.size:
-            self._block_tables = self._new_block_tables(2 * tables.size)
+            self._block_tables = self._new_block_tables(GROWTH * tables.size)
         self._block_tables[: tables.size] = tables.reshape(-1)
         _, sequences, blocks = tables.shape
         self._team.set(abi.BLOCK_TABLE_STRIDE, 4 * blocks)
@@ -126,11 +128,10 @@ class RunMemory:
         if last_position >= self._ropes.positions:
             self._team.settle()
             self._ropes.grow(last_position + 1)
-        spans = last_position // shapes.SPAN + 1
-        needed = shapes.SPLIT_ITEMS * self._team.threads * spans * self._result_nbytes
-        if spans > 1 and self._team.threads > 1 and needed > self._partials_nbytes:
-            self._replace("partials", abi.PARTIALS, 2 * needed)
-            self._partials_nbytes = 2 * needed
+        needed = shapes.partials_nbytes(self._team.threads, last_position + 1, self._value_length)
+        if needed > self._partials_nbytes:
+            self._partials_nbytes = GROWTH * needed
+            self._replace("partials", abi.PARTIALS, self._partials_nbytes)
 
     def _replace(self, name: str, word: int, nbytes: int) -> Region:
         """Put new memory in the place of what has this name."""

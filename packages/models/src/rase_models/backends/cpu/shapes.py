@@ -40,6 +40,14 @@ def span_result_nbytes(value_length: int) -> int:
     return MIXED_OFFSET + 4 * TILE_QUERIES * value_length
 
 
+def partials_nbytes(threads: int, positions: int, value_length: int) -> int:
+    """Return the size of the results over spans that threads leave each other, up to so many positions."""
+    spans = -(-positions // SPAN)
+    if threads == 1 or spans == 1 or not value_length:
+        return 0
+    return SPLIT_ITEMS * threads * spans * span_result_nbytes(value_length)
+
+
 def attention_scratch_nbytes(value_length: int) -> int:
     """Return the scratch memory that a thread needs for attention."""
     return SCORES_NBYTES + ADDRESSES_NBYTES + 2 * span_result_nbytes(value_length)
