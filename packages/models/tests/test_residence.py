@@ -1,6 +1,7 @@
 """How long models stay in memory, and what goes when another needs it."""
 
 import gc
+import os
 import subprocess
 import sys
 import threading
@@ -254,6 +255,44 @@ def test_many_threads_and_models_in_little_memory_all_get_their_answers(
     with ThreadPoolExecutor(8) as pool:
         texts = list(pool.map(lambda n: engine.generate(NAMES[n % 3], "x", CONFIG).text, range(30)))
     assert len(set(texts)) == 1 and len(loaded(engine)) == 1
+
+
+def test_an_engine_tells_of_the_cache_that_it_shares(open_engine: Callable[..., Engine]) -> None:
+    cache = SessionCache(SessionLoader(kv_memory=1 << 20, kv_type="f32"))
+    own = open_engine()
+    first, second = (Engine(own.store, "reference", cache=cache) for _ in range(2))
+    first.load("one")
+    assert second.load_counts() == {"one": 1}
+    assert second.kv_type == "f32"
+    assert second.estimate("one").total < own.estimate("one").total
+    first.close()
+
+
+FORK = """
+import os, sys
+from rase_models import Engine
+
+with Engine(sys.argv[1], "reference", keep_alive=60.0) as engine:
+    engine.load("one")
+    child = os.fork()
+    if child == 0:
+        engine.load("two")
+        engine.keep("two", 0.0)
+        import time
+        end = time.monotonic() + 20
+        while "two" in [session.manifest.id for session in engine.loaded_models()]:
+            if time.monotonic() > end:
+                os._exit(1)
+            time.sleep(0.01)
+        os._exit(0)
+    sys.exit(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+"""
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork")
+def test_models_expire_in_a_forked_process_too(open_engine: Callable[..., Engine]) -> None:
+    store = open_engine().store
+    subprocess.run([sys.executable, "-c", FORK, str(store)], check=True, timeout=60)
 
 
 def test_models_are_used_by_their_aliases_as_one(open_engine: Callable[..., Engine]) -> None:

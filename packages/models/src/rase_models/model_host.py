@@ -37,7 +37,7 @@ class ModelHost(ModelStore):
     ) -> None:
         super().__init__(store, progress=progress)
         self._preference = device
-        self._loader = SessionLoader(
+        loader = SessionLoader(
             threads=threads,
             context_length=context_length,
             progress=progress,
@@ -46,7 +46,8 @@ class ModelHost(ModelStore):
             kv_type=kv_type,
             limits=limits or SchedulerLimits(),
         )
-        self._cache = cache if cache is not None else SessionCache(self._loader, keep_alive)
+        self._cache = cache if cache is not None else SessionCache(loader, keep_alive)
+        self._loader = self._cache.loader
 
     def __enter__(self) -> Self:
         return self

@@ -41,7 +41,7 @@ class SessionCache:
 
     One stays until it is cleared, was idle for `keep_alive` seconds (None: for ever), or until another needs
     its memory, where the loader has a limit of that; never while it is used: `patience` is how many seconds
-    the other one waits for that.
+    the other one waits for that. `loader` is for reading.
     """
 
     def __init__(
@@ -50,12 +50,12 @@ class SessionCache:
         keep_alive: float | None = None,
         patience: float = PATIENCE_SECONDS,
     ) -> None:
-        self._loader = loader or SessionLoader()
+        self.loader = loader or SessionLoader()
         self._keep_alive = keep_alive
         self._loads: dict[_Key, ModelLoad] = {}
         self._mutex = threading.Lock()
         self._expiry = Expiry(self._expire)
-        self._room = Room(self._loader.max_memory, self._evict, patience)
+        self._room = Room(self.loader.max_memory, self._evict, patience)
         self.profile = Profile()
 
     def begin(
@@ -147,7 +147,8 @@ class SessionCache:
     ) -> None:
         """Let go of all models, or those of a store or an id.
 
-        One in use goes when its last user is done, and one on its way when it is there. With a `grace` the
+        One in use goes when its last user is done, and one on its way when it is there; who waits for that
+        one begins another load. With a `grace` the
         requests under way have so many seconds, which are waited for, and everything else that is asked of
         these models fails with ShuttingDown.
         """
@@ -174,7 +175,7 @@ class SessionCache:
             check()
             if self._loads.get(key) is not known:
                 return None
-            load.start(partial(self._load, key, load, known, manifest), self._loader.progress)
+            load.start(partial(self._load, key, load, known, manifest), self.loader.progress)
             self._loads[key] = load
         return load
 
@@ -184,7 +185,7 @@ class SessionCache:
         try:
             if known is not None:
                 known.retire()
-            loader = replace(self._loader, progress=progress)
+            loader = replace(self.loader, progress=progress)
             session = self._load_within(loader, manifest, key.device, load.check_wanted)
             session.keep_alive, session.on_idle = self._keep_alive, _when_idle(self._expiry, self._room)
             self._expiry.watch(session)  # whoever asked for it may have gone
