@@ -341,3 +341,9 @@ def test_what_a_real_template_writes_of_a_call_is_read_back(path: Path) -> None:
     reader = chat_dialect(source).reading(whole[:start], OPTIONS).reader()
     parts = reader.push(answer) + reader.finish()
     assert calls_of(parts) == [("get_weather", {"city": CITY, "days": 2})]
+
+
+@pytest.mark.parametrize("kind", ["string", "array", "null", ["object", "null"], 5])
+def test_arguments_that_are_no_object_are_refused(kind: object) -> None:
+    with pytest.raises(InvalidParameter, match="parameters of f whose type is object"):
+        Tool("f", parameters={"type": kind})

@@ -156,7 +156,7 @@ class ModelStore:
         return self._registry.verify(model_id, self._progress)
 
     def remove(self, model_id: str) -> None:
-        """Forget a model; its files stay. Raises InvalidModelId, ModelNotFound, and InvalidAlias for an alias."""
+        """Forget a model; its files stay. Raises InvalidModelId, ModelNotFound, InvalidAlias for an alias."""
         self._registry.remove(model_id)
 
     def default_config(self, model_id: str) -> GenerationConfig:

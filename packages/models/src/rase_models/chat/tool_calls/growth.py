@@ -41,7 +41,7 @@ class JsonArguments:
         self._depth, self._is_text, self._is_escaped, self._is_broken = 0, False, False, False
 
     def take(self, text: str) -> tuple[str, int]:
-        """Return the text up to the end of the object, or up to what JSON cannot have, the rest of it lost."""
+        """Return the text up to the end of the object, or up to what JSON cannot have; the rest is lost."""
         if self._is_broken:
             return "", len(text)
         for at, character in enumerate(text):

@@ -13,7 +13,8 @@ _NAME = re.compile(r"[A-Za-z0-9_.:-]{1,128}")
 class Tool:
     """A function by name, with what it is for and the JSON schema of its arguments, an object.
 
-    Raises InvalidParameter for a name with other characters than letters, digits, `_`, `-`, `.` and `:`.
+    Raises InvalidParameter for a name with other characters than letters, digits, `_`, `-`, `.` and `:`, and
+    for a schema of anything but an object.
     """
 
     name: str
@@ -23,6 +24,9 @@ class Tool:
     def __post_init__(self) -> None:
         if not _NAME.fullmatch(self.name):
             raise InvalidParameter("tools", self.name, "1 to 128 letters, digits, '_', '-', '.' or ':'")
+        kind = self.parameters.get("type", "object")
+        if kind not in ("object", ["object"]):
+            raise InvalidParameter("tools", str(kind), f"parameters of {self.name} whose type is object")
 
     @property
     def schema(self) -> dict[str, object]:
