@@ -166,9 +166,13 @@ def test_a_run_that_fails_while_it_is_described_leaves_caches_as_they_were(
         step(each, (each.new_sequence(), 0, TOKENS))
     sequence = decoder.new_sequence()
     assert isinstance(runner, MetalRunner)
+    before = [np.array(array) for array in runner._kept()]
     runner._program = broken
     with pytest.raises(KeyError):
         step(decoder, (sequence, 0, TOKENS))
+    for array, known in zip(map(np.array, runner._kept()), before, strict=True):
+        np.testing.assert_array_equal(array[: len(known)], known)
+        assert not array[len(known) :].any()  # room that was made for the new sequence
     runner._program = program
     decoder.release(sequence)
     found, alone = (step(each, (1, len(TOKENS), [7])) for each in (decoder, wanted))
