@@ -129,7 +129,7 @@ def test_complaints_7_and_8_tools_are_called_also_streamed_and_only_as_asked(rea
         response = real.post(URL, json=asked)
         if stream:
             deltas = [chunk["choices"][0]["delta"] for chunk in pieces(response.text)]
-            calls = [call for delta in deltas for call in delta.get("tool_calls", [])]
+            calls = [call for delta in deltas for call in delta.get("tool_calls", []) if call["index"] == 0]
             arguments = "".join(call["function"].get("arguments", "") for call in calls)
             assert calls[0]["function"]["name"] == "weather"
         else:

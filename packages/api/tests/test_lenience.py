@@ -30,7 +30,7 @@ def lenient() -> Iterator[httpx.Client]:
         ("/v1/completions", {"model": "demo", "prompt": "Hi", "suffix": "x", "y": 1}, ["suffix", "y"]),
         ("/v1/messages", CHAT | {"max_tokens": 2, "mood": {"type": "x"}}, ["mood"]),
         ("/api/chat", CHAT | {"options": {"typical_p": 0.5, "z": 1}}, ["options.typical_p", "options.z"]),
-        ("/generate", {"text": "Hi", "sampling_params": {"regex": "x"}}, ["sampling_params.regex"]),
+        ("/generate", {"text": "Hi", "sampling_params": {"mood": "x"}}, ["sampling_params.mood"]),
         ("/apply-template", CHAT | {"mood": 1}, ["mood"]),
     ],
 )

@@ -91,7 +91,8 @@ def test_attention_caps_its_scores_and_loses_weight_to_sinks(
     projections = {"q": 64, "k": 32, "v": 32}
     ops: list[Op] = [Linear(name, "x", f"w{name}") for name in projections]
     sinks = "s" if sunk else None
-    ops.append(Attention("y", "q", "k", "v", 0, 4, 2, 16, 16, 0.25, window, cap, sinks))
+    sizes = (0, 4, 2, 16, 16, 0.25)
+    ops.append(Attention("y", "q", "k", "v", *sizes, window=window, soft_cap=cap, sinks=sinks))
     weights = {f"w{name}": normal(ord(name), out, 32, scale=0.3) for name, out in projections.items()}
     weights["s"] = normal(7, 4, scale=3)
     case = OpCase(32, ops, {**projections, "y": 64}, "y", weights, (KvLayer(2, 16, 16, window),))
