@@ -56,7 +56,7 @@ def test_many_clients_that_come_and_go_all_get_their_own_answer() -> None:
         totals = scheduler.snapshot().totals
     assert totals.ended.total() == sum(request_of(number).n for number in range(150))
     assert not totals.failed
-    assert decoder.open_sequences == 0 and threading.active_count() == before
+    assert decoder.open_sequences == 0 and threading.active_count() <= before
 
 
 def test_a_scheduler_is_closed_while_others_still_ask() -> None:
