@@ -1,0 +1,99 @@
+"""The weights that the layers of sketches of models have."""
+
+from collections.abc import Mapping
+
+_ATTENTION = ("attn_q", "attn_k", "attn_v", "attn_output")
+_MERGED = ("attn_norm", "attn_qkv", "attn_output")
+_GATED = ("ffn_gate", "ffn_up", "ffn_down")
+_PLAIN = ("ffn_up", "ffn_down")
+LLAMA = ("attn_norm", *_ATTENTION, "ffn_norm", *_GATED)
+_HEAD_NORMS = ("attn_q_norm", "attn_k_norm")
+_POST_NORMS = ("post_attention_norm", "post_ffw_norm")
+_EXPERTS = ("ffn_gate_inp", "ffn_gate_exps", "ffn_up_exps", "ffn_down_exps")
+_SHARED = ("ffn_gate_shexp", "ffn_up_shexp", "ffn_down_shexp")
+_SPACE = ("ssm_in", "ssm_conv1d", "ssm_conv1d.bias", "ssm_dt.bias", "ssm_a", "ssm_d", "ssm_norm", "ssm_out")
+_DELTA = ("attn_qkv", "attn_gate", "ssm_conv1d", "ssm_dt.bias", "ssm_a", "ssm_alpha", "ssm_beta", "ssm_norm")
+_LATENT = ("attn_norm", "attn_q", "attn_kv_a_mqa", "attn_kv_a_norm", "attn_k_b", "attn_v_b", "attn_output")
+
+TENSORS: Mapping[str, tuple[str, ...]] = {
+    **dict.fromkeys(("lfm2", "lfm2moe"), ("attn_norm", *_ATTENTION, *_HEAD_NORMS, "ffn_norm", *_GATED)),
+    **dict.fromkeys(("hunyuan-dense", "qwen3", "qwen3vl"), (*LLAMA, *_HEAD_NORMS)),
+    **dict.fromkeys(("cohere2", "command-r"), ("attn_norm", *_ATTENTION, *_GATED)),
+    **dict.fromkeys(
+        ("olmoe", "qwen3vlmoe", "qwen3moe"), ("attn_norm", *_ATTENTION, *_HEAD_NORMS, "ffn_norm", *_EXPERTS)
+    ),
+    **dict.fromkeys(
+        ("dots1", "hunyuan-moe"), ("attn_norm", *_ATTENTION, *_HEAD_NORMS, "ffn_norm", *_EXPERTS, *_SHARED)
+    ),
+    **dict.fromkeys(
+        ("bailingmoe", "deepseek", "ernie4_5-moe", "granitemoe", "llama4"),
+        ("attn_norm", *_ATTENTION, "ffn_norm", *_EXPERTS, *_SHARED),
+    ),
+    **dict.fromkeys(
+        ("bloom", "chatglm", "codeshell", "gpt2", "gptneox", "mpt", "phi3", "starcoder"),
+        (*_MERGED, "ffn_norm", *_PLAIN),
+    ),
+    **dict.fromkeys(("arcee", "nemotron", "starcoder2"), ("attn_norm", *_ATTENTION, "ffn_norm", *_PLAIN)),
+    "bailingmoe2": (*_MERGED, *_HEAD_NORMS, "ffn_norm", *_EXPERTS, *_SHARED, "exp_probs_b.bias"),
+    "deepseek2": (*_LATENT, "ffn_norm", *_EXPERTS, *_SHARED),
+    "exaone4": (*_ATTENTION, *_HEAD_NORMS, *_GATED, *_POST_NORMS),
+    "falcon-h1": ("attn_norm", *_ATTENTION, *_SPACE, "ffn_norm", *_GATED),
+    "falcon": (*_MERGED, *_PLAIN),
+    "gemma2": (*LLAMA, *_POST_NORMS),
+    "gemma3": (*LLAMA, *_HEAD_NORMS, *_POST_NORMS),
+    "gemma4": (*LLAMA, *_HEAD_NORMS, *_POST_NORMS, "layer_output_scale", "inp_gate", "proj", "post_norm"),
+    "glm4": ("attn_norm", *_ATTENTION, "ffn_norm", *_PLAIN, *_POST_NORMS),
+    "glm4moe": ("attn_norm", *_ATTENTION, "post_attention_norm", *_EXPERTS, *_SHARED),
+    "gpt-oss": ("attn_norm", *_ATTENTION, "attn_sinks", "post_attention_norm", *_EXPERTS),
+    "jais": (*_MERGED, "ffn_norm", *_GATED),
+    "mamba2": ("attn_norm", *_SPACE),
+    "minimax-m2": (
+        *("attn_norm", *_ATTENTION, *_HEAD_NORMS),
+        *("ffn_norm", *_EXPERTS, "exp_probs_b.bias"),
+    ),
+    "nemotron_h": ("attn_norm", *_ATTENTION),
+    "nemotron_h_moe": ("attn_norm", *_SPACE),
+    "olmo": (*_ATTENTION, *_GATED),
+    "olmo2": (*_ATTENTION, *_HEAD_NORMS, *_GATED, *_POST_NORMS),
+    "phi2": (*_MERGED, *_PLAIN),
+    "qwen": (*_MERGED, "ffn_norm", *_GATED),
+    "qwen2moe": ("attn_norm", *_ATTENTION, "ffn_norm", *_EXPERTS, *_SHARED, "ffn_gate_inp_shexp"),
+    "qwen35": ("attn_norm", *_ATTENTION, *_HEAD_NORMS, "post_attention_norm", *_GATED),
+    "qwen35moe": (
+        *("attn_norm", *_ATTENTION, *_HEAD_NORMS, "post_attention_norm"),
+        *(*_EXPERTS, *_SHARED, "ffn_gate_inp_shexp"),
+    ),
+    "qwen3next": (
+        *("attn_norm", *_ATTENTION, *_HEAD_NORMS, "post_attention_norm"),
+        *(*_EXPERTS, *_SHARED, "ffn_gate_inp_shexp"),
+    ),
+    "seed_oss": ("attn_norm", *_ATTENTION, "post_attention_norm", *_GATED),
+}
+"""The weights that a layer of an architecture needs, where they are not llama's."""
+
+ODD_LAYERS: Mapping[str, tuple[str, ...]] = {
+    "granitehybrid": ("attn_norm", *_SPACE, "ffn_norm", *_GATED),
+    "lfm2": (
+        *("attn_norm", "shortconv.in_proj", "shortconv.conv", "shortconv.out_proj"),
+        *("ffn_norm", *_GATED),
+    ),
+    "lfm2moe": (
+        *("attn_norm", "shortconv.in_proj", "shortconv.conv", "shortconv.out_proj"),
+        *("ffn_norm", *_EXPERTS, "exp_probs_b.bias"),
+    ),
+    "nemotron_h": ("attn_norm", *_PLAIN),
+    "nemotron_h_moe": (
+        *("attn_norm", "ffn_gate_inp", "exp_probs_b.bias", "ffn_up_exps", "ffn_down_exps"),
+        *("ffn_up_shexp", "ffn_down_shexp"),
+    ),
+    "qwen3next": (
+        *("attn_norm", "attn_qkv", "attn_gate", "ssm_conv1d", "ssm_dt.bias", "ssm_a", "ssm_ba", "ssm_norm"),
+        *("ssm_out", "post_attention_norm", *_EXPERTS, *_SHARED, "ffn_gate_inp_shexp"),
+    ),
+    "qwen35": ("attn_norm", *_DELTA, "ssm_out", "post_attention_norm", *_GATED),
+    "qwen35moe": (
+        *("attn_norm", *_DELTA, "ssm_out", "post_attention_norm"),
+        *(*_EXPERTS, *_SHARED, "ffn_gate_inp_shexp"),
+    ),
+}
+"""The weights of every second layer, where they are others."""

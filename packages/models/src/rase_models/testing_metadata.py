@@ -1,0 +1,116 @@
+"""What the files of sketches of models say of themselves."""
+
+from collections.abc import Mapping
+
+from rase_models.testing_sizes import (
+    DEPTH,
+    EXPERTS,
+    GROUPS,
+    HEADS,
+    INNER,
+    KV_HEADS,
+    LENGTH,
+    QUERIES,
+    RANK,
+    SPACE,
+    STATE,
+    TAPS,
+    WINDOW,
+    Metadata,
+)
+
+_CHOICE: Metadata = {"expert_count": EXPERTS, "expert_used_count": 2}
+_STATES: Metadata = {
+    "ssm.conv_kernel": TAPS,
+    "ssm.state_size": STATE,
+    "ssm.time_step_rank": HEADS,
+    "ssm.group_count": GROUPS,
+}
+METADATA: Mapping[str, Metadata] = {
+    **dict.fromkeys(("hunyuan-moe", "minimax-m2", "olmoe", "qwen2moe", "qwen3moe", "qwen3vlmoe"), _CHOICE),
+    "bailingmoe": {**_CHOICE, "expert_shared_count": 1},
+    "bailingmoe2": {
+        **_CHOICE,
+        "expert_shared_count": 1,
+        "expert_gating_func": 2,
+        "expert_weights_norm": True,
+    },
+    "cohere2": {"attention.sliding_window": WINDOW, "logit_scale": 0.5},
+    "deepseek": {**_CHOICE, "expert_shared_count": 1},
+    "deepseek2": {
+        **_CHOICE,
+        "expert_shared_count": 1,
+        "attention.kv_lora_rank": RANK,
+        "attention.key_length_mla": 2 * LENGTH,
+        "attention.value_length_mla": LENGTH,
+        "attention.key_length": RANK + LENGTH,
+        "attention.value_length": RANK,
+        "attention.head_count_kv": 1,
+        "rope.dimension_count": LENGTH,
+    },
+    "dots1": {**_CHOICE, "expert_shared_count": 1},
+    "ernie4_5-moe": {**_CHOICE, "expert_shared_feed_forward_length": INNER},
+    "gemma4": {
+        "attention.sliding_window": WINDOW,
+        "attention.key_length": 2 * LENGTH,
+        "attention.value_length": 2 * LENGTH,
+        "attention.key_length_swa": LENGTH,
+        "attention.value_length_swa": LENGTH,
+        "embedding_length_per_layer_input": DEPTH,
+        "rope.dimension_count_swa": LENGTH,
+        "rope.dimension_count": 2 * LENGTH,
+        "rope.freq_base": 1000000.0,
+        "rope.freq_base_swa": 10000.0,
+        "final_logit_softcapping": 30.0,
+    },
+    "glm4moe": {**_CHOICE, "expert_shared_count": 1},
+    "falcon-h1": {**_STATES, "ssm.inner_size": SPACE},
+    "gpt-oss": {**_CHOICE, "attention.sliding_window": WINDOW},
+    "gptneox": {"use_parallel_residual": True},
+    "granite": {"logit_scale": 8.0},
+    "granitemoe": {**_CHOICE, "logit_scale": 8.0, "expert_shared_feed_forward_length": INNER},
+    "granitehybrid": {**_STATES, "ssm.inner_size": SPACE},
+    "llama4": {**_CHOICE, "expert_used_count": 1},
+    "lfm2": {"shortconv.l_cache": TAPS},
+    "lfm2moe": {**_CHOICE, "shortconv.l_cache": TAPS},
+    "mamba2": {**_STATES, "ssm.inner_size": SPACE, "attention.head_count": 0, "feed_forward_length": 0},
+    "jais": {"attention.max_alibi_bias": 8.0},
+    "mpt": {"attention.max_alibi_bias": 8.0},
+    "nemotron_h": {**_STATES, "ssm.inner_size": SPACE},
+    "nemotron_h_moe": {
+        **_CHOICE,
+        **_STATES,
+        "ssm.inner_size": SPACE,
+        "expert_shared_count": 1,
+        "expert_feed_forward_length": INNER,
+        "expert_shared_feed_forward_length": INNER,
+        "expert_weights_norm": True,
+        "expert_weights_scale": 2.5,
+    },
+    "qwen": {"feed_forward_length": 2 * INNER, "attention.head_count_kv": HEADS},
+    "qwen35": {**_STATES, "ssm.inner_size": QUERIES},
+    "qwen35moe": {
+        **_CHOICE,
+        **_STATES,
+        "ssm.inner_size": QUERIES,
+        "expert_shared_feed_forward_length": INNER,
+    },
+    "qwen3next": {
+        **_CHOICE,
+        **_STATES,
+        "ssm.inner_size": QUERIES,
+        "expert_shared_feed_forward_length": INNER,
+    },
+}
+"""What an architecture's file says besides the usual, without the prefix of its keys."""
+
+_EVEN_ATTEND = {"attention.head_count_kv": (KV_HEADS, 0)}
+_ODD_RECUR = {"attention.recurrent_layers": (0, 1)}
+BY_LAYER: Mapping[str, Mapping[str, tuple[int, int]]] = {
+    **dict.fromkeys(("granitehybrid", "lfm2", "lfm2moe"), _EVEN_ATTEND),
+    **dict.fromkeys(("qwen3next", "qwen35", "qwen35moe"), _ODD_RECUR),
+    "gemma4": {"attention.sliding_window_pattern": (True, False)},
+    "nemotron_h": {"attention.head_count_kv": (KV_HEADS, 0), "feed_forward_length": (0, INNER)},
+    "nemotron_h_moe": {"attention.head_count_kv": (0, 0), "feed_forward_length": (0, INNER)},
+}
+"""Keys with a value for each layer, and what it is for even and for odd ones."""
