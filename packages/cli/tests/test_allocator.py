@@ -54,6 +54,7 @@ def test_large_blocks_go_back_to_the_system_unless_the_environment_says_otherwis
     assert kept_mb("give_large_blocks_back()") < 40 < 100 < kept_mb("")
     own = {"MALLOC_MMAP_THRESHOLD_": "33554432", "MALLOC_TRIM_THRESHOLD_": "50000000"}
     assert kept_mb("give_large_blocks_back()", **own) > 100
+    assert kept_mb("give_large_blocks_back()", GLIBC_TUNABLES="", MALLOC_TRIM_THRESHOLD_="") < 40
 
 
 def test_it_can_be_called_anywhere() -> None:

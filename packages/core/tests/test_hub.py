@@ -537,6 +537,16 @@ def test_offline_what_the_cache_lacks_is_not_said_of_the_repository(
     assert advice == "unset HF_HUB_OFFLINE to download it; the cache has the GGUF files: m-Q8_0.gguf"
 
 
+def test_offline_a_link_that_leads_nowhere_hides_no_other_file(
+    hub: Hub, server: LocalHub, tmp_path: Path
+) -> None:
+    pulled = hub.pull("owner/name", "m-Q8_0.gguf")
+    pulled.paths[0].with_name("gone.gguf").symlink_to("nowhere")
+    offline = Hub(endpoint=server.url, cache=tmp_path / "cache", offline=True)
+    assert offline.pull("owner/name", "m-Q8_0.gguf").paths == pulled.paths
+    assert error_of(offline, "owner/name", "gone.gguf")[0].startswith("the cache has no file 'gone.gguf'")
+
+
 def test_offline_uses_what_was_downloaded_before(server: LocalHub, tmp_path: Path) -> None:
     place = {"HF_HOME": str(tmp_path / "home"), "HF_ENDPOINT": server.url, "NO_PROXY": "127.0.0.1"}
     pulled = f"{COMMIT} m-Q8_0.gguf"

@@ -1,6 +1,8 @@
 import hashlib
 import json
 import os
+import subprocess
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -259,16 +261,76 @@ def test_models_in_the_cache_of_hugging_face_are_files_at_commits(tmp_path: Path
 
 
 @posix
-def test_a_broken_cache_is_told_and_the_rest_is_listed(tmp_path: Path) -> None:
-    cached(tmp_path, "own/good", "a" * 40, {"tiny.gguf": GGUF})
-    folder = cached(tmp_path, "own/bad", "a" * 40, {"tiny.gguf": GGUF})
-    for file in (folder / "blobs").iterdir():
-        file.unlink()
-    write(tmp_path / "models--own--worse" / "refs" / "main", b"a" * 40)
-    (tmp_path / "surprise.txt").write_text("?")
+def test_a_link_that_leads_nowhere_hides_no_other_file_of_its_repository(tmp_path: Path) -> None:
+    folder = cached(tmp_path, "own/repo", "a" * 40, {"gone.gguf": GGUF + b"1", "tiny.gguf": GGUF})
+    (folder / "blobs" / hashlib.sha256(GGUF + b"1").hexdigest()).unlink()
+    (folder / "snapshots" / ("a" * 40) / "loop.gguf").symlink_to("loop.gguf")
+    cached(tmp_path, "own/repo", "b" * 40, {"older.gguf": GGUF}, branch="v1")
     problems = {model.name: model.problem for model in hf_cache_models(tmp_path)}
-    assert problems.pop("own/good/tiny.gguf") is None
-    assert len(problems) >= 2 and all(problems.values())
+    assert problems.pop("own/repo/tiny.gguf") is problems.pop("own/repo/older.gguf") is None
+    assert sorted(problems) == ["own/repo/gone.gguf", "own/repo/loop.gguf"]
+    assert str(problems["own/repo/gone.gguf"]).endswith("gone.gguf: No such file or directory")
+
+
+@posix
+def test_a_file_that_is_gone_from_the_main_branch_is_taken_from_another_commit(tmp_path: Path) -> None:
+    folder = cached(tmp_path, "own/repo", "a" * 40, {"tiny.gguf": GGUF + b"new"})
+    cached(tmp_path, "own/repo", "b" * 40, {"tiny.gguf": GGUF}, branch=None)
+    (folder / "blobs" / hashlib.sha256(GGUF + b"new").hexdigest()).unlink()
+    model = only(hf_cache_models(tmp_path))
+    assert model.problem is None and model.source is not None and model.source.revision == "b" * 40
+
+
+@posix
+@pytest.mark.parametrize("spoil", ["no snapshot", "a branch of nowhere", "a file as a commit", "a stray"])
+def test_what_else_is_odd_in_a_cache_hides_no_model(tmp_path: Path, spoil: str) -> None:
+    folder = cached(tmp_path, "own/good", "a" * 40, {"tiny.gguf": GGUF})
+    places = {
+        "no snapshot": tmp_path / "models--own--half" / "refs" / "main",
+        "a branch of nowhere": folder / "refs" / "gone",
+        "a file as a commit": folder / "snapshots" / "file",
+        "a stray": tmp_path / "models--stray",
+    }
+    write(places[spoil], b"b" * 40)
+    assert [(m.name, m.problem) for m in hf_cache_models(tmp_path)] == [("own/good/tiny.gguf", None)]
+
+
+@posix
+@pytest.mark.skipif(os.name == "posix" and os.geteuid() == 0, reason="root may read all folders")
+def test_a_folder_that_may_not_be_read_is_told_and_the_rest_is_listed(tmp_path: Path) -> None:
+    cached(tmp_path, "own/good", "a" * 40, {"tiny.gguf": GGUF})
+    closed = cached(tmp_path, "own/bad", "a" * 40, {"tiny.gguf": GGUF}) / "snapshots" / ("a" * 40)
+    closed.chmod(0)
+    problems = {model.name: model.problem for model in hf_cache_models(tmp_path)}
+    closed.chmod(0o755)
+    assert problems == {"own/good/tiny.gguf": None, "own/bad": f"{closed}: Permission denied"}
+
+
+CACHE_OF = """
+from rase_core.hub_cache import hub_constants
+found = hub_constants()
+print(found.HF_HUB_CACHE, found.HF_TOKEN_PATH, found.ENDPOINT)
+"""
+
+
+@pytest.mark.parametrize(
+    "names", [("HF_HUB_CACHE",), ("HF_HOME", "XDG_CACHE_HOME"), ("HUGGINGFACE_HUB_CACHE", "HF_ENDPOINT")]
+)
+def test_an_empty_variable_of_the_hub_is_an_unset_one(tmp_path: Path, names: tuple[str, ...]) -> None:
+    kept = {
+        name: text for name, text in os.environ.items() if not name.startswith(("HF_", "HUGGING", "XDG_"))
+    }
+    home = {"HOME": str(tmp_path), "USERPROFILE": str(tmp_path)}
+    found = subprocess.run(
+        [sys.executable, "-c", CACHE_OF],
+        env=kept | home | dict.fromkeys(names, ""),
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    place = tmp_path / ".cache" / "huggingface"
+    assert found.stdout.split() == [str(place / "hub"), str(place / "token"), "https://huggingface.co"]
 
 
 def test_a_model_is_named_in_whole_or_in_part(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -3,6 +3,7 @@
 import pytest
 from llvmlite import binding, ir
 from rase_models.backends.cpu import tiles
+from rase_models.backends.cpu.compiler import target
 from rase_models.backends.cpu.emission.code import Code
 from rase_models.backends.cpu.emission.types import I64, VOID
 from rase_models.backends.cpu.formats.iq4 import IQ4_NL
@@ -55,6 +56,15 @@ def test_the_environment_names_another_target(monkeypatch: pytest.MonkeyPatch) -
     monkeypatch.setenv("NUMBA_CPU_NAME", "generic")
     monkeypatch.delenv("NUMBA_CPU_FEATURES")
     assert target_features() == frozenset()
+
+
+def test_empty_variables_name_no_other_target(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("NUMBA_CPU_NAME", "NUMBA_CPU_FEATURES"):
+        monkeypatch.delenv(name, raising=False)
+    own = target(), target_features()
+    for name in ("NUMBA_CPU_FEATURES", "NUMBA_CPU_NAME"):
+        monkeypatch.setenv(name, "")
+        assert (target(), target_features()) == own
 
 
 def test_the_hosts_own_instruction_set_is_one_of_the_table() -> None:

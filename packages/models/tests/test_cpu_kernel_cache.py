@@ -107,6 +107,14 @@ def test_the_environment_names_the_cache(monkeypatch: pytest.MonkeyPatch, tmp_pa
     assert cache_directory().name == "rase"
 
 
+@pytest.mark.skipif(sys.platform in ("win32", "darwin"), reason="XDG is for other systems")
+@pytest.mark.parametrize("named", ["", "relative"])
+def test_a_variable_that_names_no_folder_is_an_unset_one(monkeypatch: pytest.MonkeyPatch, named: str) -> None:
+    monkeypatch.setenv("RASE_CACHE", "")
+    monkeypatch.setenv("XDG_CACHE_HOME", named)
+    assert cache_directory() == Path.home() / ".cache" / "rase"
+
+
 def test_another_cpu_has_other_kernels() -> None:
     assert fingerprint("znver5", "+avx2") != fingerprint("haswell", "+avx2")
     assert fingerprint("haswell", "+avx2") != fingerprint("haswell", "-avx2")

@@ -15,7 +15,7 @@ def give_large_blocks_back() -> None:
     prompts would leave many times their size behind. Settings of the environment have priority. Does nothing
     with another C library.
     """
-    if sys.platform != "linux" or any(name in os.environ for name in _OWN_SETTINGS):
+    if sys.platform != "linux" or any(os.environ.get(name) for name in _OWN_SETTINGS):
         return
     import ctypes
 

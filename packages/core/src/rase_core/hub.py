@@ -16,6 +16,7 @@ from rase_core.download import Pause, download_file
 from rase_core.durable import write_file
 from rase_core.errors import HubError
 from rase_core.hashing import hash_file
+from rase_core.hub_cache import blob_sha256, hub_constants, repo_folder, snapshots
 from rase_core.hub_errors import hub_errors
 from rase_core.hub_listing import HubListing, RemoteFile, split_quant
 from rase_core.lock import FileLock
@@ -79,8 +80,7 @@ class Hub:
         offline: bool | None = None,
         pause: Pause = time.sleep,
     ) -> None:
-        from huggingface_hub import constants
-
+        constants = hub_constants()
         self._endpoint, self._pause = endpoint, pause
         self._cache = Path(cache if cache is not None else constants.HF_HUB_CACHE)
         self._offline = constants.HF_HUB_OFFLINE if offline is None else offline
@@ -129,19 +129,11 @@ class Hub:
         return HubListing(repo, info.sha, {file.name: file for file in files})
 
     def _cached_listing(self, repo: str, revision: str) -> HubListing:
-        from huggingface_hub import scan_cache_dir
-
-        known = scan_cache_dir(self._cache).repos if self._cache.is_dir() else ()
-        for snapshot in (
-            s for r in known if r.repo_id == repo and r.repo_type == "model" for s in r.revisions
-        ):
-            if revision in snapshot.refs or revision == snapshot.commit_hash:
-                files = [
-                    _cached_file(f.file_path, f.blob_path, snapshot.snapshot_path) for f in snapshot.files
-                ]
-                return HubListing(
-                    repo, snapshot.commit_hash, {file.name: file for file in files}, is_cached=True
-                )
+        for snapshot in snapshots(self._cache, repo):
+            if revision in snapshot.refs or revision == snapshot.commit:
+                files = [_cached_file(snapshot.folder, name) for name in snapshot.names()]
+                kept = {file.name: file for file in files if file is not None}
+                return HubListing(repo, snapshot.commit, kept, is_cached=True)
         raise HubError(f"{repo} is not in {self._cache}, and offline mode is on", "unset HF_HUB_OFFLINE")
 
     def _fetch(self, listing: HubListing, file: RemoteFile) -> _Work[Path]:
@@ -159,7 +151,7 @@ class Hub:
 
     def _download(self, listing: HubListing, file: RemoteFile, sha256: str, size: int) -> _Work[None]:
         """Put a large file where huggingface_hub keeps it; that itself would start over when interrupted."""
-        folder = self._folder(listing.repo)
+        folder = repo_folder(self._cache, listing.repo)
         blob, snapshot = folder / "blobs" / sha256, folder / "snapshots" / listing.commit / file.name
         partial = blob.with_name(f"{sha256}.incomplete")
         lock = FileLock(self._lock_path(folder, sha256))
@@ -179,12 +171,9 @@ class Hub:
     def _remember(self, listing: HubListing, revision: str) -> None:
         """Note at which commit a branch or tag is, for offline mode."""
         if revision != listing.commit:
-            note = self._folder(listing.repo) / "refs" / revision
+            note = repo_folder(self._cache, listing.repo) / "refs" / revision
             note.parent.mkdir(parents=True, exist_ok=True)
             write_file(note, listing.commit.encode())
-
-    def _folder(self, repo: str) -> Path:
-        return self._cache / f"models--{repo.replace('/', '--')}"
 
     def _lock_path(self, folder: Path, sha256: str) -> Path:
         path = self._cache / ".locks" / folder.name / f"{sha256}.lock"
@@ -202,11 +191,10 @@ class Hub:
         return are_symlinks_supported(self._cache)
 
 
-def _cached_file(path: Path, blob: Path, snapshot: Path) -> RemoteFile:
-    is_sha256 = len(blob.name) == 64
-    return RemoteFile(
-        path.relative_to(snapshot).as_posix(), path.stat().st_size, blob.name if is_sha256 else None, path
-    )
+def _cached_file(folder: Path, name: str) -> RemoteFile | None:
+    """Return a file of the cache; None for a link that leads nowhere."""
+    path = folder / name
+    return RemoteFile(name, path.stat().st_size, blob_sha256(path), path) if path.exists() else None
 
 
 def _checked(path: Path, file: RemoteFile, progress: Progress | None) -> str:

@@ -1,67 +1,67 @@
 """Models in the cache of huggingface_hub, which many programs share: files of repositories at commits."""
 
+from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from rase_core.errors import ModelFileNotFound
+from rase_core.hub_cache import Snapshot, blob_sha256, cached_repos, hub_constants, snapshots
 from rase_core.manifest import ModelSource
 from rase_core.neighbours.found_model import FoundModel
 from rase_core.neighbours.gguf_files import first_parts, shown_name
 from rase_core.weights import weights_files
 
-if TYPE_CHECKING:
-    from huggingface_hub import CachedRepoInfo, CachedRevisionInfo
-
-_HEX_DIGITS = 64
 _BRANCH = "main"
 
 
 def hf_cache_models(folder: Path | None = None) -> list[FoundModel]:
     """List the GGUF models in a cache; None for that of the environment (HF_HUB_CACHE, HF_HOME).
 
-    Of a file at several commits that of the main branch counts, else the newest. What cannot be read of the
-    cache is told as a model with a problem, named after its folder.
+    Of a file at several commits that of the main branch counts, else that of the commit that a file was added
+    to last. A file that cannot be used, such as a link that leads nowhere, is told with its problem, and so
+    is a folder that cannot be read.
     """
-    from huggingface_hub import constants, scan_cache_dir
-
-    cache = Path(constants.HF_HUB_CACHE) if folder is None else folder
-    if not cache.is_dir():
-        return []
-    scan = scan_cache_dir(cache)
-    found = [model for repo in scan.repos if repo.repo_type == "model" for model in _of_repo(repo)]
-    return [*found, *(FoundModel(name=_place(str(e)), problem=str(e)) for e in scan.warnings)]
+    cache = Path(hub_constants().HF_HUB_CACHE) if folder is None else folder
+    try:
+        repos = cached_repos(cache)
+    except OSError as error:
+        return [_unreadable(str(cache), error)]
+    return [model for repo in repos for model in _of_repo(cache, repo)]
 
 
-def _of_repo(repo: "CachedRepoInfo") -> list[FoundModel]:
+def _of_repo(cache: Path, repo: str) -> list[FoundModel]:
+    try:
+        commits = sorted(snapshots(cache, repo), key=_rank, reverse=True)
+    except OSError as error:
+        return [_unreadable(repo, error)]
     found: dict[str, FoundModel] = {}
-    for revision in sorted(repo.revisions, key=_rank, reverse=True):
-        names = [file.file_path.relative_to(revision.snapshot_path).as_posix() for file in revision.files]
-        for name in first_parts(names):
-            found.setdefault(shown_name(name), _model(repo.repo_id, revision, name))
+    for model in (model for snapshot in commits for model in _of_snapshot(snapshot)):
+        if model.name not in found or found[model.name].problem is not None:
+            found[model.name] = model
     return list(found.values())
 
 
-def _rank(revision: "CachedRevisionInfo") -> tuple[bool, float]:
-    return _BRANCH in revision.refs, revision.last_modified
+def _rank(snapshot: Snapshot) -> tuple[bool, float]:
+    return _BRANCH in snapshot.refs, snapshot.folder.stat().st_mtime
 
 
-def _model(repo: str, revision: "CachedRevisionInfo", name: str) -> FoundModel:
-    shown = f"{repo}/{shown_name(name)}"
+def _of_snapshot(snapshot: Snapshot) -> Iterator[FoundModel]:
+    errors: list[OSError] = []
+    names = snapshot.names(errors.append)
+    yield from (_model(snapshot, name) for name in first_parts(names))
+    yield from (_unreadable(snapshot.repo, error) for error in errors)
+
+
+def _model(snapshot: Snapshot, name: str) -> FoundModel:
+    shown = f"{snapshot.repo}/{shown_name(name)}"
     try:
-        files = weights_files(revision.snapshot_path / name)
+        files = weights_files(snapshot.folder / name)
         size = sum(file.stat().st_size for file in files)
+        sha256 = blob_sha256(files[0]) if len(files) == 1 else None
     except (ModelFileNotFound, OSError) as error:
         return FoundModel(name=shown, problem=str(error))
-    source = ModelSource(repo, name, revision.commit_hash)
-    return FoundModel(name=shown, path=files[0], size=size, sha256=_digest(files), source=source)
+    source = ModelSource(snapshot.repo, name, snapshot.commit)
+    return FoundModel(name=shown, path=files[0], size=size, sha256=sha256, source=source)
 
 
-def _digest(files: tuple[Path, ...]) -> str | None:
-    """Return the name of a single file's blob where that is its sha256, as it is for large files."""
-    blob = files[0].resolve().name
-    return blob if len(files) == 1 and len(blob) == _HEX_DIGITS else None
-
-
-def _place(warning: str) -> str:
-    """Return the folder that a warning of the scan is about, else its beginning."""
-    return next((word for word in warning.split() if "models--" in word), warning[:80])
+def _unreadable(name: str, error: OSError) -> FoundModel:
+    return FoundModel(name=name, problem=f"{error.filename}: {error.strerror}")

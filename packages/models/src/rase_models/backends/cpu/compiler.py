@@ -36,7 +36,7 @@ def target() -> tuple[str, str]:
     It is this machine's, or what NUMBA_CPU_NAME and NUMBA_CPU_FEATURES say.
     """
     name, features = os.environ.get("NUMBA_CPU_NAME"), os.environ.get("NUMBA_CPU_FEATURES")
-    if features is None:
+    if features is None or not (name or features):
         features = "" if name == "generic" else llvm.get_host_cpu_features().flatten()
     return name or llvm.get_host_cpu_name(), features
 

@@ -170,7 +170,7 @@ def target_features() -> frozenset[str]:
     name = os.environ.get("NUMBA_CPU_NAME")
     listed = os.environ.get("NUMBA_CPU_FEATURES")
     implied = _NAMED_CPUS.get(name or binding.get_host_cpu_name(), frozenset())
-    if listed is None and name != "generic":
+    if not (name or listed) or (listed is None and name != "generic"):
         # As numba does it: a name alone leaves the host's features in force.
         present = {feature for feature, on in binding.get_host_cpu_features().items() if on}
         return implied | present
