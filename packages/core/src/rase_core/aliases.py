@@ -1,6 +1,6 @@
 """The other names of the models in a store."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -20,7 +20,7 @@ class Aliases:
         """Read the aliases in manifest files; one that is gone or cannot be read has none."""
         owners: dict[str, tuple[str, ...]] = {}
         for path in manifests:
-            for alias in _aliases_in(path):
+            for alias in dict.fromkeys(_aliases_in(path)):
                 owners[alias] = (*owners.get(alias, ()), path.stem)
         return cls(owners)
 
@@ -39,12 +39,24 @@ class Aliases:
     def check_free(self, alias: str, model_id: str, ids: Iterable[str]) -> None:
         """Check that a name is no id, and no other model's alias, whatever its case. Raises InvalidAlias."""
         check_alias(alias)
+        if reason := self._taken(model_id, ids).get(alias.lower()):
+            raise InvalidAlias(alias, reason, "choose another name, or take that one away first")
+
+    def clashes(self, ids: Collection[str]) -> Iterator[tuple[str, str]]:
+        """Yield the models that have an alias they may not have, by id, and why they may not."""
+        for model_id in ids:
+            taken = self._taken(model_id, (other for other in ids if other != model_id))
+            for alias in self.of(model_id):
+                if reason := taken.get(alias.lower()):
+                    yield model_id, f"alias {alias!r} {reason}"
+
+    def _taken(self, model_id: str, ids: Iterable[str]) -> dict[str, str]:
+        """Return what the names, in lower case, are that a model may not have as aliases."""
         taken = {name.lower(): f"is the id of {name!r}" for name in ids}
         for name, owners in self.owners.items():
-            if owners != (model_id,):
-                taken[name.lower()] = f"is an alias of {owners[0]!r}"
-        if reason := taken.get(alias.lower()):
-            raise InvalidAlias(alias, reason, "choose another name, or take that one away first")
+            if others := [owner for owner in owners if owner != model_id]:
+                taken.setdefault(name.lower(), f"is an alias of {others[0]!r}")
+        return taken
 
     def holder(self, name: str) -> str | None:
         """Return a model that has a name as an alias, whatever its case."""

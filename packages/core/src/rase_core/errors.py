@@ -35,6 +35,7 @@
     ├── ConstraintFailure           an answer under way
     └── BackendFailure
         ├── DeviceOutOfMemory
+        ├── DeviceLost
         └── InvalidLogits
 
 The message says what happened and with which file, key or value; `advice` says what to do about it.
@@ -330,6 +331,17 @@ class DeviceOutOfMemory(BackendFailure):
             f"the {device} device is out of memory: {detail}",
             "choose a smaller model, a shorter context (--context-length), less memory for keys and values "
             "(--kv-memory), or --device cpu",
+        )
+        self.device, self.detail = device, detail
+
+
+class DeviceLost(BackendFailure):
+    """A device is gone with all that was on it, and does not come back while this process lasts."""
+
+    def __init__(self, device: str, detail: str) -> None:
+        super().__init__(
+            f"the {device} device was lost: {detail}",
+            "run nvidia-smi, which says whether the GPU works, and start the program again to use it",
         )
         self.device, self.detail = device, detail
 

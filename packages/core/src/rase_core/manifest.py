@@ -46,7 +46,8 @@ class ModelManifest:
 
     `weights` has one file, or all parts of a split model in order. `chat_template` is a template's text or
     the name of a built-in one, `template_file` a file that holds one. `defaults` are GenerationConfig fields
-    by name, `aliases` other names that the model is asked for by.
+    by name, `aliases` other names that the model is asked for by. `warnings` say which keys of its file are
+    unknown.
     """
 
     id: str
@@ -62,6 +63,7 @@ class ModelManifest:
     defaults: Mapping[str, object] = field(default_factory=dict)
     source: ModelSource | None = None
     aliases: tuple[str, ...] = ()
+    warnings: tuple[str, ...] = field(default=(), compare=False)
 
     @property
     def weights_path(self) -> Path:

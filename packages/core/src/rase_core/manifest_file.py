@@ -88,7 +88,7 @@ def parse_manifest(text: str, path: Path) -> ModelManifest:
     tokenizer = root.optional_path("tokenizer")
     if tokenizer is not None and "tokenizer_sha256" not in root.values:
         raise root.error("tokenizer_sha256", "is missing, but there is a tokenizer")
-    return ModelManifest(
+    manifest = ModelManifest(
         id=model_id,
         kind=ModelKind(root.one_of("kind", list(ModelKind))),
         format=ModelFormat(root.one_of("format", list(ModelFormat))),
@@ -106,6 +106,7 @@ def parse_manifest(text: str, path: Path) -> ModelManifest:
         source=_source(root),
         aliases=_aliases(root),
     )
+    return replace(manifest, warnings=tuple(root.warnings()))
 
 
 def render_manifest(manifest: ModelManifest) -> str:
@@ -175,7 +176,8 @@ def _defaults(root: ManifestTable) -> Mapping[str, object]:
     table = root.table("defaults")
     if table is None:
         return {}
-    for name, value in table.values.items():
+    values = table.items()
+    for name, value in values.items():
         try:
             GenerationConfig.from_mapping({name: value})
         except InvalidGenerationConfig as error:
@@ -183,7 +185,7 @@ def _defaults(root: ManifestTable) -> Mapping[str, object]:
                 f"unknown, expected {error.expected}" if error.parameter == "parameter" else error.message
             )
             raise table.error(name, reason) from error
-    return dict(table.values)
+    return values
 
 
 def _aliases(root: ManifestTable) -> tuple[str, ...]:

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from difflib import get_close_matches
 from pathlib import Path
 
 from rase_core.errors import InvalidManifest
@@ -19,6 +20,13 @@ class ManifestTable:
     ) -> None:
         self.values = values
         self._path, self._text, self._name, self._index = path, text, name, index
+        self._asked: dict[str, None] = {}
+        self._within: list[ManifestTable] = []
+
+    def warnings(self) -> list[str]:
+        """Return in words, once all is taken out, which keys nobody asked for, here and in tables within."""
+        own = [self.error(key, self._unknown(key)).message for key in self.values if key not in self._asked]
+        return own + [warning for table in self._within for warning in table.warnings()]
 
     def error(self, key: str, reason: str) -> InvalidManifest:
         """Return the error that says what is wrong with a key."""
@@ -34,7 +42,7 @@ class ManifestTable:
 
     def optional_string(self, key: str) -> str | None:
         """Return a text, None when the key is not there."""
-        value = self.values.get(key)
+        value = self._value(key)
         if value is None:
             return None
         if not isinstance(value, str) or not value:
@@ -43,7 +51,7 @@ class ManifestTable:
 
     def strings(self, key: str) -> tuple[str, ...]:
         """Return a list of texts, none when the key is not there."""
-        value = self.values.get(key, [])
+        value = self._value(key, [])
         if not isinstance(value, list) or not all(isinstance(entry, str) for entry in value):
             raise self.error(key, f"is {value!r}, expected a list of texts")
         return tuple(value)
@@ -64,7 +72,7 @@ class ManifestTable:
 
     def optional_integer(self, key: str, least: int, most: int) -> int | None:
         """Return a whole number, None when the key is not there."""
-        value = self.values.get(key)
+        value = self._value(key)
         if value is None:
             return None
         if not isinstance(value, int) or isinstance(value, bool) or not least <= value <= most:
@@ -91,20 +99,36 @@ class ManifestTable:
 
     def table(self, key: str) -> "ManifestTable | None":
         """Return a table within, None when the key is not there."""
-        value = self.values.get(key)
+        value = self._value(key)
         if value is None:
             return None
         if not isinstance(value, dict):
             raise self.error(key, f"is {value!r}, expected a table")
-        return ManifestTable(self._path, self._text, value, key)
+        return self._inner(ManifestTable(self._path, self._text, value, key))
 
     def tables(self, key: str) -> Iterator["ManifestTable"]:
         """Return the tables of an array of tables, none when the key is not there."""
-        value = self.values.get(key, [])
+        value = self._value(key, [])
         if not isinstance(value, list) or not all(isinstance(entry, dict) for entry in value):
             raise self.error(key, f"is {value!r}, expected tables")
         for index, entry in enumerate(value):
-            yield ManifestTable(self._path, self._text, entry, key, index)
+            yield self._inner(ManifestTable(self._path, self._text, entry, key, index))
+
+    def items(self) -> Mapping[str, object]:
+        """Return all values, whatever their keys."""
+        return {key: self._value(key) for key in self.values}
+
+    def _inner(self, table: "ManifestTable") -> "ManifestTable":
+        self._within.append(table)
+        return table
+
+    def _value(self, key: str, default: object = None) -> object:
+        self._asked[key] = None
+        return self.values.get(key, default)
+
+    def _unknown(self, key: str) -> str:
+        near = get_close_matches(key, self._asked, n=1)
+        return "is unknown and has no effect" + (f"; is {near[0]!r} meant?" if near else "")
 
     def _absolute(self, key: str, value: str) -> Path:
         if not Path(value).is_absolute():

@@ -157,8 +157,12 @@ class ModelRegistry:
         return tuple(entry for entry in self._entries() if isinstance(entry, ModelManifest))
 
     def broken(self) -> tuple[InvalidManifest, ...]:
-        """Return what is wrong with each manifest that cannot be read, by file name."""
-        return tuple(entry for entry in self._entries() if isinstance(entry, InvalidManifest))
+        """Return what is wrong: manifests that cannot be read, by file name, and aliases that name others.
+
+        Only a change by hand makes such an alias; the models themselves can be used by their ids.
+        """
+        unreadable = (entry for entry in self._entries() if isinstance(entry, InvalidManifest))
+        return (*unreadable, *self._clashes())
 
     def verify(self, model_id: str, progress: Progress | None = None) -> ModelManifest:
         """Hash a model's files, and return its manifest when it has the same hashes.
@@ -168,15 +172,16 @@ class ModelRegistry:
         Raises ModelNotFound, InvalidManifest, ModelFileNotFound, IntegrityMismatch.
         """
         manifest = self.get(model_id)
-        expected = [(file.path, file.sha256) for file in manifest.weights]
-        others = [(manifest.tokenizer, manifest.tokenizer_sha256), (manifest.template_file, None)]
-        for path in (path for path, _ in others if path is not None):
-            regular_file(path)
-        expected += [(path, sha256) for path, sha256 in others if path and sha256]
-        for path, sha256 in expected:
-            actual, _ = hash_file(regular_file(path), progress)
-            if actual != sha256:
-                raise IntegrityMismatch(model_id, path, sha256, actual)
+        for path in (manifest.tokenizer, manifest.template_file):
+            if path is not None:
+                regular_file(path)
+        for file in manifest.weights:
+            size = _check_hash(manifest.id, file.path, file.sha256, progress)
+            if size != file.size:
+                reason = f"is {file.size}, but {file.path} has {size} bytes"
+                raise InvalidManifest(self._path(manifest.id), reason, key="size")
+        if manifest.tokenizer and manifest.tokenizer_sha256:
+            _check_hash(manifest.id, manifest.tokenizer, manifest.tokenizer_sha256, progress)
         return manifest
 
     def remove(self, model_id: str) -> None:
@@ -217,6 +222,11 @@ class ModelRegistry:
                 yield error
             except FileNotFoundError:
                 continue  # removed since it was listed
+
+    def _clashes(self) -> Iterator[InvalidManifest]:
+        ids = [Path(name).stem for name in self._names()]
+        for model_id, reason in self._aliases().clashes(ids):
+            yield InvalidManifest(self._path(model_id), reason, key="aliases")
 
     def _register(self, manifest: ModelManifest, *, has_defaults: bool) -> ModelManifest:
         with self._writing(manifest.id):
@@ -343,6 +353,14 @@ def _weights_file(path: Path, known: Mapping[Path, str], progress: Progress | No
             return WeightsFile(path, known[path], os.fstat(file.fileno()).st_size)
     sha256, size = hash_file(path, progress)
     return WeightsFile(path, sha256, size)
+
+
+def _check_hash(model_id: str, path: Path, expected: str, progress: Progress | None) -> int:
+    """Return a file's size once its sha256 is as expected. Raises IntegrityMismatch, ModelFileNotFound."""
+    actual, size = hash_file(regular_file(path), progress)
+    if actual != expected:
+        raise IntegrityMismatch(model_id, path, expected, actual)
+    return size
 
 
 def _tokenizer(path: Path | None, known: Mapping[Path, str]) -> tuple[Path | None, str | None]:

@@ -1,12 +1,13 @@
 """The steps of a scheduler, without threads."""
 
 from collections.abc import Callable
+from typing import TypeAlias
 
 import numpy as np
 
 from rase_core.answer import TokenEvent
 from rase_core.decoder import BatchDecoder, Logits
-from rase_core.errors import EngineError, RequestTimeout
+from rase_core.errors import DeviceLost, EngineError, RequestTimeout
 from rase_core.sampling import likeliest
 from rase_core.scheduler.events import Piece
 from rase_core.scheduler.limits import SchedulerLimits
@@ -19,21 +20,36 @@ from rase_core.scheduler.snapshot import Snapshot, Totals
 from rase_core.scheduler.ticket import Ticket
 from rase_core.tracebacks import caught
 
+Replace: TypeAlias = Callable[[DeviceLost], BatchDecoder]
+"""Closes the decoder whose device was lost, and returns one of the same model; raises EngineError."""
+
 
 class Loop:
     """Serves a line of requests step by step; everything but the line belongs to the thread that steps.
 
-    A step lets everything that runs decode one token, and takes chunks of the prompts that are next.
+    A step lets everything that runs decode one token, and takes chunks of the prompts that are next. When a
+    device is lost, everything that runs is computed again by the decoder that `replace` gives.
     """
 
     def __init__(
-        self, decoder: BatchDecoder, line: WaitingLine, limits: SchedulerLimits, clock: Callable[[], float]
+        self,
+        decoder: BatchDecoder,
+        line: WaitingLine,
+        limits: SchedulerLimits,
+        clock: Callable[[], float],
+        replace: Replace | None = None,
     ) -> None:
         self._decoder, self._line, self._clock = decoder, line, clock
+        self._limits, self._replace = limits, replace
         self._roster = Roster(decoder, line, limits)
         self._pace = PrefillPace(limits.gap_steps, limits.idle_seconds)
         self._totals = Totals()
         self.published = self._snapshot()
+
+    @property
+    def decoder(self) -> BatchDecoder:
+        """What computes."""
+        return self._decoder
 
     @property
     def is_busy(self) -> bool:
@@ -41,12 +57,18 @@ class Loop:
         return len(self._roster) > 0
 
     def step(self) -> None:
-        """Let every running sequence go on by one token."""
+        """Let every running sequence go on by one token.
+
+        Raises DeviceLost when the device is gone and there is nothing to go on with.
+        """
         started = self._clock()
         self._sweep(started)
         plan = self._plan()
-        if plan.counts:
-            self._run(plan)
+        try:
+            if plan.counts:
+                self._run(plan)
+        except DeviceLost as error:
+            self._move(error)
         self._totals.steps += 1
         self._totals.step_seconds += self._clock() - started
         self.published = self._snapshot()
@@ -108,6 +130,8 @@ class Loop:
         try:
             self._totals.preemptions += self._roster.make_room(plan)
             logits = self._decoder.forward(plan.batch())
+        except DeviceLost:
+            raise
         except EngineError as error:
             failure = caught(error)
             for sequence in list(plan.counts):
@@ -117,6 +141,15 @@ class Loop:
         self._totals.decoder_seconds += now - started
         self._pace.measured(plan.streams, plan.prefilled, now - started, plan.depth)
         self._take(plan, logits, now)
+
+    def _move(self, error: DeviceLost) -> None:
+        """Go on with another decoder, which has nothing of what was computed."""
+        if self._replace is None:
+            raise error
+        self._decoder = self._replace(error)
+        self._roster.move(self._decoder)
+        self._pace = PrefillPace(self._limits.gap_steps, self._limits.idle_seconds)
+        self._totals.device_losses += 1
 
     def _take(self, plan: StepPlan, logits: Logits, now: float) -> None:
         completed = plan.completed()

@@ -90,6 +90,15 @@ class Roster:
             preempted += 1
         return preempted
 
+    def move(self, decoder: BatchDecoder) -> None:
+        """Let all that run wait for another decoder, which computes them again; the first one is gone."""
+        for sequence in self.active:
+            sequence.held = None
+            insort(self.preempted, sequence, key=_order)
+        self.active = []
+        self._decoder = decoder
+        self.pool = SequencePool(decoder, _most_cached(decoder, self._limits))
+
     def _next(self) -> Sequence | None:
         return self.preempted[0] if self.preempted else self._line.first()
 

@@ -2,7 +2,7 @@
 
 import threading
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import replace as replaced
 from itertools import count
 from queue import SimpleQueue
 from time import perf_counter
@@ -16,7 +16,7 @@ from rase_core.scheduler.events import Event, OnEvent
 from rase_core.scheduler.handle import Handle
 from rase_core.scheduler.limits import SchedulerLimits
 from rase_core.scheduler.line import WaitingLine
-from rase_core.scheduler.loop import Loop
+from rase_core.scheduler.loop import Loop, Replace
 from rase_core.scheduler.request import GenerationRequest
 from rase_core.scheduler.snapshot import Snapshot
 from rase_core.scheduler.ticket import OnSettled, Ticket
@@ -26,7 +26,8 @@ class Scheduler:
     """Answers requests together, in a thread that has the decoder to itself until `close`.
 
     Each answer is the one that `generate` gives for its request alone, whatever else is served. `on_end` is
-    called by that thread when it is done with the decoder.
+    called by that thread when it is done with the decoder. `replace`, called there too, gives the decoder
+    that goes on when the device of this one is lost; without it all requests fail with DeviceLost.
     """
 
     def __init__(
@@ -35,11 +36,12 @@ class Scheduler:
         limits: SchedulerLimits | None = None,
         clock: Callable[[], float] = perf_counter,
         on_end: Callable[[], None] | None = None,
+        replace: Replace | None = None,
     ) -> None:
-        self._decoder, self._limits, self._clock = decoder, limits or SchedulerLimits(), clock
+        self._limits, self._clock = limits or SchedulerLimits(), clock
         self._on_end = on_end
         self._line = WaitingLine(self._limits.waiting, self._limits.running)
-        self._loop = Loop(decoder, self._line, self._limits, clock)
+        self._loop = Loop(decoder, self._line, self._limits, clock, replace)
         self._numbers = count()
         self._is_aborted = False
         self._failure: BaseException | None = None
@@ -78,7 +80,7 @@ class Scheduler:
         now = self._clock()
         ticket = Ticket(request.n, on_event or events.put, now, request.deadline(now), on_settled)
         request.check(self._limits.running)
-        sequence = request.sequence(ticket, next(self._numbers), self._decoder)
+        sequence = request.sequence(ticket, next(self._numbers), self._loop.decoder)
         if self._failure is not None:
             raise BackendFailure("the scheduler has stopped after an error") from self._failure
         self._line.put(sequence)
@@ -86,7 +88,7 @@ class Scheduler:
 
     def snapshot(self) -> Snapshot:
         """Return what the scheduler is doing and has done."""
-        return replace(self._loop.published, waiting=len(self._line))
+        return replaced(self._loop.published, waiting=len(self._line))
 
     def close(self, grace: float = 0.0) -> None:
         """Take no more requests, let the others finish within `grace` seconds, and end the thread.
@@ -112,7 +114,14 @@ class Scheduler:
         except BaseException as error:  # noqa: BLE001 - nobody may wait for a thread that is gone
             self._failure = error
             self._line.close()
-            self._loop.abandon(BackendFailure(f"the scheduler has stopped: {error!r}"))
+            self._loop.abandon(_failure(error))
         finally:
             if self._on_end is not None:
                 self._on_end()
+
+
+def _failure(error: BaseException) -> BackendFailure:
+    """Return what requests are told of the error that has ended the thread."""
+    if isinstance(error, BackendFailure):
+        return error
+    return BackendFailure(f"the scheduler has stopped: {error!r}")

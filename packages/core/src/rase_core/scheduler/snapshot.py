@@ -16,6 +16,7 @@ class Totals:
         prefix_hits: requests with cached tokens.
         generated_tokens: of all answers.
         preemptions: how often a sequence gave its memory up, to be computed again.
+        device_losses: how often another decoder went on because a device was lost.
         step_seconds, decoder_seconds: of all steps, and the decoder's part of them.
         batch_sizes: steps by the number of sequences that got a token.
         ended: choices by stop reason.
@@ -29,6 +30,7 @@ class Totals:
     prefix_hits: int = 0
     generated_tokens: int = 0
     preemptions: int = 0
+    device_losses: int = 0
     steps: int = 0
     step_seconds: float = 0.0
     decoder_seconds: float = 0.0

@@ -5,7 +5,7 @@ from rase_core.decoder import BatchDecoder
 from rase_core.scheduler.events import Ended, Event, Failed, Piece
 from rase_core.scheduler.limits import SchedulerLimits
 from rase_core.scheduler.line import WaitingLine
-from rase_core.scheduler.loop import Loop
+from rase_core.scheduler.loop import Loop, Replace
 from rase_core.scheduler.request import GenerationRequest
 from rase_core.scheduler.snapshot import Snapshot
 from rase_core.scheduler.ticket import Ticket
@@ -61,12 +61,13 @@ class Submitted:
 class StepwiseScheduler:
     """A scheduler that steps when it is told to, by a clock that goes when somebody advances `now`."""
 
-    def __init__(self, decoder: BatchDecoder, limits: SchedulerLimits | None = None) -> None:
+    def __init__(
+        self, decoder: BatchDecoder, limits: SchedulerLimits | None = None, replace: Replace | None = None
+    ) -> None:
         limits = limits or SchedulerLimits()
         self.now = 0.0
-        self._decoder = decoder
         self._line = WaitingLine(limits.waiting, limits.running)
-        self._loop = Loop(decoder, self._line, limits, lambda: self.now)
+        self._loop = Loop(decoder, self._line, limits, lambda: self.now, replace)
         self._submitted = 0
 
     @property
@@ -77,7 +78,7 @@ class StepwiseScheduler:
     def submit(self, request: GenerationRequest) -> Submitted:
         """Stand a request in line."""
         submitted = Submitted(request, self)
-        self._line.put(request.sequence(submitted.ticket, self._submitted, self._decoder))
+        self._line.put(request.sequence(submitted.ticket, self._submitted, self._loop.decoder))
         self._submitted += 1
         return submitted
 
