@@ -46,6 +46,31 @@ def test_an_imported_model_is_listed_inspected_verified_and_removed(
     assert succeed(rase("model", "list")) == ""
 
 
+def test_keys_by_hand_that_have_no_effect_are_told(rase: Run, smol: str, home: dict[str, str]) -> None:
+    path = Path(home["RASE_STORE"]) / "manifests" / f"{smol}.toml"
+    path.write_text(f"contex_length = 5\naliases = ['{smol}']\n{path.read_text()}")
+    for command in (["inspect", smol], ["verify"], ["verify", smol]):
+        done = rase("model", *command)
+        assert succeed(done)
+        assert "'contex_length': is unknown and has no effect; is 'context_length' meant?" in done.stderr
+    [warning] = json.loads(succeed(rase("model", "inspect", smol, "--json")))["warnings"]
+    assert warning in done.stderr
+
+
+def test_aliases_by_hand_that_name_another_model_are_told(
+    rase: Run, smol: str, smollm2_path: Path, home: dict[str, str]
+) -> None:
+    succeed(rase("model", "import", str(smollm2_path), "--id", "other"))
+    path = Path(home["RASE_STORE"]) / "manifests" / f"{smol}.toml"
+    path.write_text(f"aliases = ['other']\n{path.read_text()}")
+    fault = "alias 'other' is the id of 'other'"
+    for command in (["inspect", smol], ["verify", smol], ["list"]):
+        done = rase("model", *command)
+        assert succeed(done) and done.stderr.count(fault) == 1
+    assert fault in rase("model", "verify").stdout
+    assert fault not in rase("model", "inspect", "other").stderr
+
+
 def test_json_has_all_facts(rase: Run, smol: str, smollm2_path: Path) -> None:
     [model] = json.loads(succeed(rase("model", "list", "--json")))["models"]
     assert model == json.loads(succeed(rase("model", "inspect", smol, "--json")))

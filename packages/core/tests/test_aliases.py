@@ -100,6 +100,34 @@ def test_an_id_counts_before_an_alias(registry: ModelRegistry) -> None:
     assert registry.get("two").id == "two"
 
 
+@pytest.mark.parametrize(
+    ("aliases", "faults"),
+    [
+        ({"one": ["two"]}, {"one": "alias 'two' is the id of 'two'"}),
+        ({"two": ["chat", "ONE"]}, {"two": "alias 'ONE' is the id of 'one'"}),
+        (
+            {"one": ["chat"], "two": ["Chat"]},
+            {"one": "alias 'chat' is an alias of 'two'", "two": "alias 'Chat' is an alias of 'one'"},
+        ),
+        ({"one": ["one", "chat", "chat"], "two": ["talk"]}, {}),
+    ],
+)
+def test_aliases_by_hand_that_name_another_model_are_told_with_both_and_hide_none(
+    registry: ModelRegistry, aliases: dict[str, list[str]], faults: dict[str, str]
+) -> None:
+    for model_id, names in aliases.items():
+        append(registry, model_id, f"aliases = {names}\n")
+    told = {error.path.stem: (error.key, error.reason) for error in registry.broken()}
+    assert told == {model_id: ("aliases", reason) for model_id, reason in faults.items()}
+    assert [manifest.id for manifest in registry.list()] == ["one", "two"]
+    assert [registry.get(model_id).id for model_id in ("one", "two")] == ["one", "two"]
+
+
+def test_an_alias_that_a_manifest_has_twice_is_one(registry: ModelRegistry) -> None:
+    append(registry, "one", 'aliases = ["chat", "chat"]\n')
+    assert registry.get("chat").id == "one"
+
+
 @pytest.mark.parametrize("value", ['"chat"', "[1]", '["a b"]', "{}"])
 def test_aliases_that_cannot_be_read_are_named(registry: ModelRegistry, value: str) -> None:
     append(registry, "one", f"aliases = {value}\n")

@@ -145,6 +145,21 @@ def test_unknown_keys_and_comments_survive_a_rewrite(path: Path) -> None:
     assert rewritten(path, manifest, HAND_EDITED) == HAND_EDITED
 
 
+def test_unknown_keys_are_told_with_what_may_be_meant() -> None:
+    assert [warning.removeprefix(str(PATH)) for warning in parse_manifest(HAND_EDITED, PATH).warnings] == [
+        ", line 2: key 'note': is unknown and has no effect",
+        ", line 9: key 'later': is unknown and has no effect",
+        ", line 19: key 'custom': is unknown and has no effect",
+        ", line 14: key 'source.mirror': is unknown and has no effect",
+    ]
+    (warning,) = parse_manifest(f"{TEXT}contex_length = 4096\n", PATH).warnings
+    assert warning.endswith("key 'contex_length': is unknown and has no effect; is 'context_length' meant?")
+    disk, warning = parse_manifest(f"{PARTS}sise = 4096\n", PATH).warnings
+    assert "key 'parts.disk'" in disk
+    assert warning.endswith("key 'parts.sise': is unknown and has no effect; is 'size' meant?")
+    assert parse_manifest(render_manifest(parse_manifest(HAND_EDITED, PATH)), PATH).warnings == ()
+
+
 PARTS = f'''{TEXT}
 [[parts]] # the second
 path = "/models/b.gguf"

@@ -376,6 +376,15 @@ def test_verify_tells_what_is_expected_and_found(registry: ModelRegistry, weight
         registry.verify("a")
 
 
+def test_verify_refuses_a_size_that_is_not_the_files(registry: ModelRegistry, weights: Path) -> None:
+    size = registry.import_local(weights, "a").size
+    path = registry.store / "manifests" / "a.toml"
+    path.write_text(path.read_text().replace(f"size = {size}", "size = 5"))
+    with pytest.raises(InvalidManifest, match=f"is 5, but .* has {size} bytes") as caught:
+        registry.verify("a")
+    assert (caught.value.path, caught.value.key) == (path, "size")
+
+
 @pytest.mark.parametrize("missing", ["tokenizer.json", "chat.jinja"])
 def test_verify_misses_every_file_of_a_model(
     registry: ModelRegistry, weights: Path, tmp_path: Path, missing: str

@@ -31,6 +31,7 @@ def model_record(manifest: "ModelManifest") -> Record:
         "defaults": dict(manifest.defaults),
         "source": _source(manifest),
         "aliases": list(manifest.aliases),
+        "warnings": list(manifest.warnings),
     }
 
 

@@ -88,3 +88,28 @@ class BatchDecoder(ModelLimits, Protocol):
 
     def forward(self, batch: Batch) -> Logits:
         """Append the rows and return the logits of the marked ones, float32 [outputs, vocab]."""
+
+
+@dataclass(frozen=True, slots=True)
+class TopLogits:
+    """The likeliest tokens of some rows of logits.
+
+    tokens: int32 [rows, k], the likeliest first and the lower id first among equals.
+    infinite: int64 [rows], how many logits are no finite numbers; where there are NaNs, the tokens mean nothing.
+    totals: float64 [rows], see `rase_core.sampling.candidates.total_share`; None unless asked for.
+    """
+
+    tokens: NDArray[np.int32]
+    infinite: NDArray[np.int64]
+    totals: NDArray[np.float64] | None = None
+
+
+@runtime_checkable
+class LogitsRanker(Protocol):
+    """What finds the likeliest tokens sooner than numpy does; a BatchDecoder may be one."""
+
+    def top_logits(self, logits: Logits, k: int, *, with_totals: bool = False) -> TopLogits:
+        """Return the `k` likeliest tokens, 1 to vocab, of each row float32 [rows, vocab].
+
+        What they are is what `rase_core.sampling.ranking.top_logits` says, to the bit.
+        """

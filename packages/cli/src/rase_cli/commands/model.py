@@ -1,6 +1,6 @@
 """`rase model ...`: the store."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -25,6 +25,8 @@ from rase_cli.settings import (
 from rase_cli.sizes import size
 
 if TYPE_CHECKING:
+    from rase_core.errors import InvalidManifest
+    from rase_core.manifest import ModelManifest
     from rase_models.engine import Engine
 
 FILE = click.Path(path_type=Path)
@@ -212,7 +214,9 @@ def inspect(
         if estimate:
             record = memory_record(engine.estimate(model_id))
         else:
-            record = model_record(engine.inspect(model_id))
+            manifest = engine.inspect(model_id)
+            record = model_record(manifest)
+            _warn_of(manifest, engine.broken_manifests())
     return emit_json(record) if as_json else emit_fields(record)
 
 
@@ -256,14 +260,22 @@ def verify(settings: Settings, model_ids: tuple[str, ...], as_json: bool) -> Non
 
 def _verify(engine: "Engine", model_ids: tuple[str, ...]) -> Iterator[tuple[Record, int]]:
     """Yield a record and an exit code for each model; for unreadable manifests too when none is named."""
+    broken = engine.broken_manifests()
     for model_id in model_ids or [manifest.id for manifest in engine.list_models()]:
         try:
-            engine.verify(model_id)
+            _warn_of(engine.verify(model_id), broken if model_ids else ())
             yield {"id": model_id, "result": "ok", "problem": None}, 0
         except EngineError as error:
             yield {"id": model_id, "result": "failed", "problem": error.message}, exit_code(error)
-    for broken in () if model_ids else engine.broken_manifests():
-        yield {"id": broken.path.stem, "result": "failed", "problem": broken.message}, exit_code(broken)
+    for fault in () if model_ids else broken:
+        yield {"id": fault.path.stem, "result": "failed", "problem": fault.message}, exit_code(fault)
+
+
+def _warn_of(manifest: "ModelManifest", broken: "Sequence[InvalidManifest]") -> None:
+    """Say what is odd about a manifest that can be read all the same."""
+    faults = [fault.message for fault in broken if fault.path.stem == manifest.id]
+    for message in (*manifest.warnings, *faults):
+        warn(message)
 
 
 @model.command()

@@ -11,6 +11,8 @@ from rase_core.sampling.exponential import exponential
 
 _GROUP = 64
 _FIRST_SORT = 256
+SHARE_SUMS = 64
+"""How many sums the probabilities of a vocabulary are added up in."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +88,7 @@ def nucleus(logits: Logits, p: float) -> Candidates:
 
     Sorts only as many tokens as it takes, 8 times more whenever those were not enough.
     """
-    total, count = float(np.cumsum(_shares(logits))[-1]), _FIRST_SORT
+    total, count = total_share(logits), _FIRST_SORT
     while count < logits.size:
         candidates = top_k(logits, count)
         cumulative = np.cumsum(candidates.weights())
@@ -94,6 +96,20 @@ def nucleus(logits: Logits, p: float) -> Candidates:
             return candidates.first(int(np.searchsorted(cumulative, p * total)) + 1)
         count *= 8
     return top_k(logits, 0).top_p(p)
+
+
+def total_share(logits: Logits) -> float:
+    """Return what the probabilities of all tokens, relative to the likeliest's, add up to.
+
+    64 sums of every 64th token's, and then the sum of these: an order that vector registers can keep, too.
+    """
+    shares = _shares(logits)
+    whole = shares.size - shares.size % SHARE_SUMS
+    sums = np.zeros(SHARE_SUMS)
+    if whole:
+        sums += np.cumsum(shares[:whole].reshape(-1, SHARE_SUMS), axis=0)[-1]
+    sums[: shares.size - whole] += shares[whole:]
+    return float(np.cumsum(sums)[-1])
 
 
 def at_least(logits: Logits, p: float) -> Candidates:

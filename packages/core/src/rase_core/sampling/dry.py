@@ -60,6 +60,10 @@ class DryPenalty:
             self._extend(longer, token)
         self._count = n + 1
 
+    def tokens(self) -> NDArray[np.intp]:
+        """Return the tokens whose logits `apply` may change."""
+        return np.array(list(self._continuations()), np.intp)
+
     def apply(self, logits: Logits) -> None:
         """Change logits, float32 [vocab], in place."""
         for token, length in self._continuations().items():

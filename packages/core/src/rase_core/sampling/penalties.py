@@ -4,6 +4,7 @@ from collections import Counter, deque
 from collections.abc import Mapping, Sequence
 
 import numpy as np
+from numpy.typing import NDArray
 
 from rase_core.decoder import Logits
 
@@ -31,11 +32,15 @@ class RepetitionPenalty:
         if len(self._recent) > self._last_n:
             self._forget(self._recent.popleft())
 
+    def tokens(self) -> NDArray[np.intp]:
+        """Return the tokens whose logits `apply` changes."""
+        return np.fromiter(self._counts.keys(), np.intp, len(self._counts))
+
     def apply(self, logits: Logits) -> None:
         """Change logits, float32 [vocab], in place."""
         if not self._counts:
             return
-        tokens = np.fromiter(self._counts.keys(), np.intp, len(self._counts))
+        tokens = self.tokens()
         counts = np.fromiter(self._counts.values(), np.float64, len(self._counts))
         values = logits[tokens].astype(np.float64)
         scaled = np.where(values > 0, values / self._repetition, values * self._repetition)
@@ -59,6 +64,10 @@ class Bias:
     def accept(self, token: int) -> None:
         """Do nothing: a bias is the same for every token."""
 
+    def tokens(self) -> NDArray[np.intp]:
+        """Return the tokens whose logits `apply` changes."""
+        return self._tokens
+
     def apply(self, logits: Logits) -> None:
         """Change logits, float32 [vocab], in place."""
         logits[self._tokens] = logits[self._tokens] + self._values
@@ -69,11 +78,16 @@ class BadWords:
 
     def __init__(self, words: Sequence[Sequence[int]]) -> None:
         self._words = tuple((tuple(word[:-1]), word[-1]) for word in words)
+        self._lasts = np.array([last for _, last in self._words], np.intp)
         self._recent: deque[int] = deque(maxlen=max((len(start) for start, _ in self._words), default=0))
 
     def accept(self, token: int) -> None:
         """Remember a token."""
         self._recent.append(token)
+
+    def tokens(self) -> NDArray[np.intp]:
+        """Return the tokens whose logits `apply` may change."""
+        return self._lasts
 
     def apply(self, logits: Logits) -> None:
         """Change logits, float32 [vocab], in place."""
