@@ -32,13 +32,21 @@ KEPT = 4
 """Of how many of the last positions logits are kept."""
 
 _LATENT = 32
+_MIXED: Metadata = {"leading_dense_block_count": 0, "expert_feed_forward_length": INNER}
 METADATA: Mapping[str, Metadata] = {
     "bailingmoe2": {"expert_feed_forward_length": INNER},
     "nemotron_h_moe+latent": {"moe_latent_size": _LATENT},
-    "bailingmoe": {"leading_dense_block_count": 0, "expert_feed_forward_length": INNER},
-    "deepseek": {"leading_dense_block_count": 0, "expert_feed_forward_length": INNER},
+    **dict.fromkeys(("bailingmoe", "deepseek", "deepseek2-ocr", "exaone-moe", "hy_v3"), _MIXED),
+    "mellum": {
+        "expert_feed_forward_length": INNER,
+        "rope.scaling.type": "yarn",
+        "rope.scaling.factor": 4.0,
+        "rope.scaling.original_context_length": 25,
+    },
+    "paddleocr": {"rope.dimension_sections": [4, 2, 2, 0]},
     "llama4": {"expert_feed_forward_length": INNER, "interleave_moe_layer_step": 1},
     "qwen3next": {"expert_feed_forward_length": INNER},
+    "gemma3n": {"attention.shared_kv_layers": 2},
     "gemma4": {"attention.shared_kv_layers": 2},
     "gemma4+experts": {
         "expert_count": EXPERTS,
@@ -50,8 +58,10 @@ METADATA: Mapping[str, Metadata] = {
 """What a file says besides the sketch, by the name of an architecture and perhaps of a variant of it."""
 
 LAYERS: Mapping[str, int] = {
+    **dict.fromkeys(("exaone-moe", "mellum", "plamo3"), 8),
     "baichuan": 32,
     "baichuan+13b": 40,
+    "gemma3n": 22,
     "gemma4": 6,
     "llama4": 4,
     "nemotron_h": 4,
@@ -67,6 +77,8 @@ BIASED: Mapping[str, tuple[str, ...]] = {
     "orion": ("attn_norm", "ffn_norm", "output_norm"),
     "phi2": ("attn_norm", *_PLAIN_BIASED, "output_norm", "output"),
     "qwen": ("attn_qkv",),
+    "jais2": ("attn_norm", "attn_q", "attn_k", "attn_v", "attn_output", *_PLAIN_BIASED, "output_norm"),
+    "pangu-embedded": ("attn_q", "attn_k", "attn_v", "attn_output"),
     "jais": ("attn_norm", "ffn_gate", *_PLAIN_BIASED, "output_norm"),
     "nemotron": ("attn_norm", *_PLAIN_BIASED, "output_norm"),
 }
@@ -89,6 +101,13 @@ _LATENT_SHAPES = {
     "ffn_down_exps.weight": (EXPERTS, _LATENT, INNER),
 }
 ADDED: Mapping[str, Mapping[str, tuple[int, ...]]] = {
+    "cogvlm": {
+        "vis_attn_qkv.weight": (3 * WIDTH, WIDTH),
+        "vis_attn_output.weight": (WIDTH, WIDTH),
+        "vis_gate.weight": (INNER, WIDTH),
+        "vis_up.weight": (INNER, WIDTH),
+        "vis_down.weight": (WIDTH, INNER),
+    },
     "gemma4+experts": _EXPERT_SHAPES,
     "nemotron_h_moe+latent": _LATENT_SHAPES,
 }
@@ -99,6 +118,9 @@ REMOVED: Mapping[str, tuple[str, ...]] = {
 }
 """Parts of names of tensors that a variant has not."""
 
+DAMPED: Mapping[str, tuple[str, ...]] = {"gemma3n": ("post_attention_norm", "post_ffw_norm")}
+"""Parts of names of tensors that are a tenth of the sketch's, lest errors grow over many layers."""
+
 FIRST_LAYER_OF: Mapping[str, str] = {
     "nemotron_h": "nemotron_h_moe",
     "nemotron_h_moe": "nemotron_h",
@@ -106,8 +128,14 @@ FIRST_LAYER_OF: Mapping[str, str] = {
 }
 """Whose first layer an architecture has in its place, so that there are three kinds."""
 
-WITHOUT_ENDING = ("falcon-h1", "ffn_norm.weight")
-"""An architecture whose files have a tensor without the usual ending."""
+TIED = ("openelm", "plm")
+"""Architectures whose files have no output matrix."""
+
+WITHOUT_ENDING: Mapping[str, tuple[str, ...]] = {
+    "falcon-h1": ("ffn_norm.weight",),
+    "plamo3": ("post_attention_norm.weight", "post_ffw_norm.weight"),
+}
+"""Architectures whose files have tensors without the usual ending."""
 
 _RUN = """
 import sys, ctypes, numpy as np, llama_cpp as L
@@ -137,11 +165,14 @@ def complete(name: str) -> tuple[str, Metadata, Tensors]:
     if name in FIRST_LAYER_OF:
         _take_first_layer(metadata, tensors, FIRST_LAYER_OF[name])
     rng = np.random.default_rng(5)
-    tensors.setdefault("output.weight", _random(rng, (VOCAB, WIDTH)))
+    if architecture not in TIED:
+        tensors.setdefault("output.weight", _random(rng, (VOCAB, WIDTH)))
     for tensor in list(tensors):
         base = tensor.removesuffix(".weight")
         if base.rpartition(".")[2] in BIASED.get(name, ()):
             tensors[f"{base}.bias"] = _random(rng, tensors[tensor].shape[:1])
+        if any(part in tensor for part in DAMPED.get(name, ())):
+            tensors[tensor] = tensors[tensor] * np.float32(0.1)
         if any(part in tensor for part in REMOVED.get(name, ())):
             del tensors[tensor]
     for added, shape in ADDED.get(name, {}).items():
@@ -164,7 +195,7 @@ def _take_first_layer(metadata: Metadata, tensors: Tensors, other: str) -> None:
 
 def _named(architecture: str, tensors: Tensors) -> Iterator[tuple[str, NDArray[np.float32]]]:
     for tensor, values in tensors.items():
-        ends = architecture == WITHOUT_ENDING[0] and tensor.endswith(WITHOUT_ENDING[1])
+        ends = tensor.endswith(WITHOUT_ENDING.get(architecture, ()))
         yield tensor.removesuffix(".weight") if ends else tensor, values
 
 

@@ -14,26 +14,32 @@ _SHARED = ("ffn_gate_shexp", "ffn_up_shexp", "ffn_down_shexp")
 _SPACE = ("ssm_in", "ssm_conv1d", "ssm_conv1d.bias", "ssm_dt.bias", "ssm_a", "ssm_d", "ssm_norm", "ssm_out")
 _DELTA = ("attn_qkv", "attn_gate", "ssm_conv1d", "ssm_dt.bias", "ssm_a", "ssm_alpha", "ssm_beta", "ssm_norm")
 _LATENT = ("attn_norm", "attn_q", "attn_kv_a_mqa", "attn_kv_a_norm", "attn_k_b", "attn_v_b", "attn_output")
+_LATENT_Q = ("attn_q_a", "attn_q_a_norm", "attn_q_b")
+_LATENT_KV = ("attn_norm", "attn_kv_a_mqa", "attn_kv_a_norm", "attn_kv_b", "attn_output")
 
 TENSORS: Mapping[str, tuple[str, ...]] = {
     **dict.fromkeys(("lfm2", "lfm2moe"), ("attn_norm", *_ATTENTION, *_HEAD_NORMS, "ffn_norm", *_GATED)),
-    **dict.fromkeys(("hunyuan-dense", "qwen3", "qwen3vl"), (*LLAMA, *_HEAD_NORMS)),
+    **dict.fromkeys(("hunyuan-dense", "maincoder", "qwen3", "qwen3vl"), (*LLAMA, *_HEAD_NORMS)),
     **dict.fromkeys(("cohere2", "command-r"), ("attn_norm", *_ATTENTION, *_GATED)),
     **dict.fromkeys(
-        ("olmoe", "qwen3vlmoe", "qwen3moe"), ("attn_norm", *_ATTENTION, *_HEAD_NORMS, "ffn_norm", *_EXPERTS)
+        ("mellum", "olmoe", "qwen3vlmoe", "qwen3moe"),
+        ("attn_norm", *_ATTENTION, *_HEAD_NORMS, "ffn_norm", *_EXPERTS),
     ),
     **dict.fromkeys(
-        ("dots1", "hunyuan-moe"), ("attn_norm", *_ATTENTION, *_HEAD_NORMS, "ffn_norm", *_EXPERTS, *_SHARED)
+        ("dots1", "exaone-moe", "hunyuan-moe", "hy_v3"),
+        ("attn_norm", *_ATTENTION, *_HEAD_NORMS, "ffn_norm", *_EXPERTS, *_SHARED),
     ),
     **dict.fromkeys(
-        ("bailingmoe", "deepseek", "ernie4_5-moe", "granitemoe", "llama4"),
+        ("bailingmoe", "deepseek", "deepseek2-ocr", "ernie4_5-moe", "granitemoe", "llama4"),
         ("attn_norm", *_ATTENTION, "ffn_norm", *_EXPERTS, *_SHARED),
     ),
     **dict.fromkeys(
         ("bloom", "chatglm", "codeshell", "gpt2", "gptneox", "mpt", "phi3", "starcoder"),
         (*_MERGED, "ffn_norm", *_PLAIN),
     ),
-    **dict.fromkeys(("arcee", "nemotron", "starcoder2"), ("attn_norm", *_ATTENTION, "ffn_norm", *_PLAIN)),
+    **dict.fromkeys(
+        ("arcee", "jais2", "nemotron", "starcoder2"), ("attn_norm", *_ATTENTION, "ffn_norm", *_PLAIN)
+    ),
     "bailingmoe2": (*_MERGED, *_HEAD_NORMS, "ffn_norm", *_EXPERTS, *_SHARED, "exp_probs_b.bias"),
     "deepseek2": (*_LATENT, "ffn_norm", *_EXPERTS, *_SHARED),
     "exaone4": (*_ATTENTION, *_HEAD_NORMS, *_GATED, *_POST_NORMS),
@@ -55,8 +61,13 @@ TENSORS: Mapping[str, tuple[str, ...]] = {
     "nemotron_h_moe": ("attn_norm", *_SPACE),
     "olmo": (*_ATTENTION, *_GATED),
     "olmo2": (*_ATTENTION, *_HEAD_NORMS, *_GATED, *_POST_NORMS),
+    "minicpm3": (*_LATENT_Q, *_LATENT_KV, "ffn_norm", *_GATED),
+    "openelm": (*_MERGED, *_HEAD_NORMS, "ffn_norm", *_GATED),
+    "plamo": ("attn_norm", *_ATTENTION, *_GATED),
+    "plamo3": (*_MERGED, *_HEAD_NORMS, *_POST_NORMS, "ffn_norm", *_PLAIN),
+    "plm": ("attn_q", *_LATENT_KV, "ffn_norm", *_PLAIN),
     "phi2": (*_MERGED, *_PLAIN),
-    "qwen": (*_MERGED, "ffn_norm", *_GATED),
+    **dict.fromkeys(("cogvlm", "qwen"), (*_MERGED, "ffn_norm", *_GATED)),
     "qwen2moe": ("attn_norm", *_ATTENTION, "ffn_norm", *_EXPERTS, *_SHARED, "ffn_gate_inp_shexp"),
     "qwen35": ("attn_norm", *_ATTENTION, *_HEAD_NORMS, "post_attention_norm", *_GATED),
     "qwen35moe": (

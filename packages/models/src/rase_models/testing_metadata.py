@@ -26,8 +26,18 @@ _STATES: Metadata = {
     "ssm.time_step_rank": HEADS,
     "ssm.group_count": GROUPS,
 }
+_LATENT: Metadata = {
+    "attention.q_lora_rank": RANK,
+    "attention.kv_lora_rank": RANK,
+    "attention.key_length": 2 * LENGTH,
+    "attention.value_length": LENGTH,
+    "attention.head_count_kv": HEADS,
+    "rope.dimension_count": LENGTH,
+}
 METADATA: Mapping[str, Metadata] = {
-    **dict.fromkeys(("hunyuan-moe", "minimax-m2", "olmoe", "qwen2moe", "qwen3moe", "qwen3vlmoe"), _CHOICE),
+    **dict.fromkeys(
+        ("hunyuan-moe", "hy_v3", "minimax-m2", "olmoe", "qwen2moe", "qwen3moe", "qwen3vlmoe"), _CHOICE
+    ),
     "bailingmoe": {**_CHOICE, "expert_shared_count": 1},
     "bailingmoe2": {
         **_CHOICE,
@@ -48,6 +58,7 @@ METADATA: Mapping[str, Metadata] = {
         "attention.head_count_kv": 1,
         "rope.dimension_count": LENGTH,
     },
+    "deepseek2-ocr": {**_CHOICE, "expert_shared_count": 1, "attention.head_count_kv": HEADS},
     "dots1": {**_CHOICE, "expert_shared_count": 1},
     "ernie4_5-moe": {**_CHOICE, "expert_shared_feed_forward_length": INNER},
     "gemma4": {
@@ -64,6 +75,10 @@ METADATA: Mapping[str, Metadata] = {
         "final_logit_softcapping": 30.0,
     },
     "glm4moe": {**_CHOICE, "expert_shared_count": 1},
+    "exaone-moe": {**_CHOICE, "attention.sliding_window": WINDOW, "expert_gating_func": 2},
+    "mellum": {**_CHOICE, "attention.sliding_window": WINDOW},
+    **dict.fromkeys(("minicpm3", "plm"), _LATENT),
+    "plamo3": {"attention.sliding_window": WINDOW},
     "falcon-h1": {**_STATES, "ssm.inner_size": SPACE},
     "gpt-oss": {**_CHOICE, "attention.sliding_window": WINDOW},
     "gptneox": {"use_parallel_residual": True},
@@ -87,6 +102,7 @@ METADATA: Mapping[str, Metadata] = {
         "expert_weights_norm": True,
         "expert_weights_scale": 2.5,
     },
+    "cogvlm": {"attention.head_count_kv": HEADS},
     "qwen": {"feed_forward_length": 2 * INNER, "attention.head_count_kv": HEADS},
     "qwen35": {**_STATES, "ssm.inner_size": QUERIES},
     "qwen35moe": {

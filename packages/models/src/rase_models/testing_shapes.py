@@ -33,6 +33,10 @@ SHAPES: Shapes = {
     "attn_sinks": (HEADS,),
     "attn_kv_a_mqa": (RANK + LENGTH, WIDTH),
     "attn_kv_a_norm": (RANK,),
+    "attn_kv_b": (HEADS * 2 * LENGTH, RANK),
+    "attn_q_a": (RANK, WIDTH),
+    "attn_q_a_norm": (RANK,),
+    "attn_q_b": (2 * QUERIES, RANK),
     "attn_k_b": (HEADS, RANK, LENGTH),
     "attn_v_b": (HEADS, LENGTH, RANK),
     "post_attention_norm": (WIDTH,),
@@ -86,7 +90,11 @@ _QWEN35: Shapes = {
 }
 OTHER_SHAPES: Mapping[str, Shapes] = {
     "chatglm": {"ffn_up": (2 * INNER, WIDTH)},
+    "cogvlm": {"attn_qkv": (3 * QUERIES, WIDTH)},
     "deepseek2": {"attn_q": (2 * QUERIES, WIDTH)},
+    "deepseek2-ocr": {"attn_k": (QUERIES, WIDTH), "attn_v": (QUERIES, WIDTH)},
+    "plamo3": {"ffn_up": (2 * INNER, WIDTH)},
+    "plm": {"attn_q": (2 * QUERIES, WIDTH)},
     "glm4": {"ffn_up": (2 * INNER, WIDTH)},
     "olmo2": {"attn_q_norm": (QUERIES,), "attn_k_norm": (KEYS,)},
     "phi3": {"ffn_up": (2 * INNER, WIDTH)},

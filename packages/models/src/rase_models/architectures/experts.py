@@ -57,13 +57,19 @@ def choose_experts(
         weighs_inputs=choice.weighs_inputs,
         router_x=router_x,
         router_bias=b.tensors.optional_vector(f"{prefix}gate_inp.bias", count),
-        selection_bias=b.tensors.optional_vector(f"blk.{layer}.exp_probs_b.bias", count),
+        selection_bias=_selection_bias(b, layer, count),
         gate_bias=b.tensors.optional_vector(f"{prefix}gate_exps.bias", count, inner),
         up_bias=b.tensors.optional_vector(f"{prefix}up_exps.bias", count, inner),
         down_bias=b.tensors.optional_vector(f"{prefix}down_exps.bias", count, width),
     )
     b.emit(op)
     return op.out
+
+
+def _selection_bias(b: ProgramBuilder, layer: int, count: int) -> str | None:
+    """Ask for the bias of the choice, which some writers leave without an ending."""
+    name = f"blk.{layer}.exp_probs_b"
+    return b.tensors.optional_vector(name if name in b.tensors else f"{name}.bias", count)
 
 
 def read_scoring(b: ProgramBuilder, *possible: Scoring) -> Scoring:
@@ -76,8 +82,13 @@ def read_scoring(b: ProgramBuilder, *possible: Scoring) -> Scoring:
     return scoring
 
 
-def read_experts(b: ProgramBuilder, default: Scoring) -> Experts:
-    """Read the choice among experts of a file that says everything about it, but maybe not the scoring."""
+def read_experts(b: ProgramBuilder, default: Scoring, shared_length: int | None = None) -> Experts:
+    """Read the choice among experts of a file that says everything about it, but maybe not the scoring.
+
+    The network that works on every row is as wide as so many experts as the file says, unless given.
+    """
+    if shared_length is None:
+        shared_length = b.keys.count("expert_shared_count") * b.sizes.expert_length
     groups = b.keys.count("expert_group_count", 1)
     if b.sizes.expert_count % groups:
         raise b.keys.error("expert_group_count", f"a divisor of {b.sizes.expert_count} experts", groups)
@@ -87,7 +98,7 @@ def read_experts(b: ProgramBuilder, default: Scoring) -> Experts:
         scoring=read_scoring(b, default, *others),
         groups=groups,
         groups_used=b.keys.count("expert_group_used_count", groups, most=groups),
-        shared_length=b.keys.count("expert_shared_count") * b.sizes.expert_length,
+        shared_length=shared_length,
     )
 
 

@@ -1,0 +1,19 @@
+"""maincoder: Maincoder 1B, which normalises queries and keys after it has turned them."""
+
+from rase_models.architectures.block import build_decoder
+from rase_models.architectures.builder import ProgramBuilder
+from rase_models.architectures.differences import Differences, HeadNorms
+from rase_models.architectures.positions import same_positions
+from rase_models.program import Program, RopePairing
+
+
+def build(b: ProgramBuilder) -> Program:
+    """Build maincoder."""
+    return build_decoder(
+        b,
+        Differences(
+            same_positions(b, RopePairing.ADJACENT),
+            head_norms=HeadNorms.AFTER_ROPE,
+            required=("attn_q_norm", "attn_k_norm"),
+        ),
+    )

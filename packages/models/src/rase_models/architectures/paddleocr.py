@@ -1,0 +1,12 @@
+"""paddleocr: The text of PaddleOCR VL; it has one position in all sections of its rotary positions."""
+
+from rase_models.architectures.block import build_decoder
+from rase_models.architectures.builder import ProgramBuilder
+from rase_models.architectures.differences import Differences
+from rase_models.architectures.positions import same_positions
+from rase_models.program import Program, RopePairing
+
+
+def build(b: ProgramBuilder) -> Program:
+    """Build paddleocr."""
+    return build_decoder(b, Differences(same_positions(b, RopePairing.HALVES)))
