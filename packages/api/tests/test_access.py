@@ -8,7 +8,7 @@ from fastapi import FastAPI
 from rase_api import create_app, router
 from rase_api.testing import ScriptedEngine, served
 
-KEYS = ["first-key", "zweiter-schlüssel"]
+KEYS = ["first-key", "zweiter-schlüssel", "voilà"]
 CHAT = {"model": "demo", "messages": [{"role": "user", "content": "Hi"}]}
 POSTS = {
     "/v1/chat/completions": CHAT,

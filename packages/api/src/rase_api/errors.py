@@ -101,8 +101,9 @@ class NotReady(EngineError):
 class InvalidSetting(EngineError):
     """The server cannot be set up like this: which setting, and what it has to be."""
 
-    def __init__(self, setting: str, expected: str) -> None:
-        super().__init__(f"invalid {setting}: expected {expected}")
+    def __init__(self, setting: str, expected: str, value: str | None = None) -> None:
+        found = "" if value is None else f"{clipped(value)!r}, "
+        super().__init__(f"invalid {setting}: {found}expected {expected}")
         self.setting, self.expected = setting, expected
 
 

@@ -35,7 +35,7 @@ class ApiKeys:
 def _given(request: Request) -> str | None:
     authorization = request.headers.get("authorization", "")
     if authorization[: len(SCHEME)].lower() == SCHEME:
-        return authorization[len(SCHEME) :].strip()
+        return authorization[len(SCHEME) :].strip(" \t")  # no other bytes: they may be parts of a letter
     return request.headers.get("x-api-key")
 
 

@@ -1,13 +1,37 @@
 """How a server is set up."""
 
-from collections.abc import Sequence
+import re
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import TypedDict
 
 from rase_api.errors import InvalidSetting
 
 MAX_BODY_BYTES = 8 * 1024 * 1024
 KEEP_ALIVE_SECONDS = 15.0
+
+_LISTS: Mapping[str, tuple[re.Pattern[str], str]] = MappingProxyType(
+    {
+        "api_keys": (
+            re.compile(r"(?! )[^\x00-\x1f\x7f]+(?<! )"),
+            "texts of one line, no spaces around them",
+        ),
+        "cors_origins": (
+            re.compile(
+                r"\*|null|(?!http://[^/]*:80$|https://[^/]*:443$)"
+                r"[a-z][a-z0-9+.-]*://([a-z0-9_.-]+|\[[0-9a-f:.]+\])(:[1-9][0-9]{0,4})?"
+            ),
+            "origins as browsers send them, such as https://page.example or http://localhost:3000, in lower "
+            "case, without a path or the usual port, or *",
+        ),
+        "allowed_hosts": (
+            re.compile(r"\*|[A-Za-z0-9_]([A-Za-z0-9_.-]*[A-Za-z0-9_-])?"),
+            "names such as box.example, without scheme, port or spaces, or *; IP addresses are always served",
+        ),
+    }
+)
+"""The lists of texts: what each text is that can ever match, and in words."""
 
 
 class Options(TypedDict, total=False):
@@ -50,10 +74,13 @@ class Settings:
     lenient: bool = False
 
     def __post_init__(self) -> None:
-        for name in ("api_keys", "cors_origins", "allowed_hosts"):
-            value = getattr(self, name)
-            if isinstance(value, str) or not all(value):
-                raise InvalidSetting(name, "a list of texts that are not empty")
+        for name, (shape, expected) in _LISTS.items():
+            values = getattr(self, name)
+            if isinstance(values, str):
+                raise InvalidSetting(name, "a list of texts")
+            for value in values:
+                if not shape.fullmatch(value):
+                    raise InvalidSetting(name, expected, None if name == "api_keys" else value)
         for name, number in self._seconds().items():
             if not number > 0:
                 raise InvalidSetting(name, "more than 0 seconds")
