@@ -29,6 +29,7 @@ ACTIVATIONS: Mapping[Activation, Callable[[mx.array], mx.array]] = MappingProxyT
         Activation.GELU_TANH: _gelu_tanh,
         Activation.SIGMOID: mx.sigmoid,
         Activation.SOFTPLUS: _softplus,
+        Activation.EXP: mx.exp,
         Activation.RELU: lambda x: mx.maximum(x, 0.0),
         Activation.RELU_SQUARED: lambda x: mx.square(mx.maximum(x, 0.0)),
         Activation.NONE: lambda x: x,

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from rase_models.gguf import quants
 from rase_models.gguf.codebooks import CODEBOOKS
 from rase_models.gguf.quants import FP4_VALUES, IQ4_VALUES, nibbles
-from rase_models.gguf.types import TYPE_LAYOUTS, GgmlType
+from rase_models.gguf.types import GgmlType
 
 Floats = NDArray[np.float32]
 Codes = NDArray[np.uint8]
@@ -195,8 +195,5 @@ AFFINE: Mapping[GgmlType, AffineForm] = MappingProxyType(
 
 
 def packed_nbytes(type_: GgmlType, values: int, scale_nbytes: int) -> int:
-    """Return the bytes that so many weights of a type take, with scales and biases of that size."""
-    form = AFFINE.get(type_)
-    if form is None:
-        return values * TYPE_LAYOUTS[type_][1]
-    return values * form.bits // 8 + 2 * (values // GROUP) * scale_nbytes
+    """Return the bytes that so many weights of a quantised type take, with scales and biases of that size."""
+    return values * AFFINE[type_].bits // 8 + 2 * (values // GROUP) * scale_nbytes

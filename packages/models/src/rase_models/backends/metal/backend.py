@@ -1,13 +1,12 @@
 """The Metal backend, as `load_backend` gives it out."""
 
-import math
 from collections.abc import Iterator, Mapping
 
 from rase_core.progress import Progress
 
 from rase_models.backends.base import BLOCK_TOKENS, MemoryNeeds, Threads
-from rase_models.backends.metal import device
-from rase_models.backends.metal.affine import packed_nbytes
+from rase_models.backends.metal.device import Device, faults, this_device
+from rase_models.backends.metal.matrices import matrix_nbytes
 from rase_models.backends.metal.runner import MAX_ROWS, MetalRunner, device_weights
 from rase_models.gguf import TensorInfo, Weight
 from rase_models.kv_type import KvType
@@ -21,17 +20,21 @@ class MetalBackend:
 
     Where there is no Apple GPU it computes on the CPU, slowly, in float32: that is for tests, and `auto` does
     not choose it.
+
+    Args:
+        device: what computes; what there is by default.
     """
 
     name = "metal"
 
-    def __init__(self) -> None:
-        self.is_stand_in = not device.is_gpu()
+    def __init__(self, device: Device | None = None) -> None:
+        self._device = device or this_device()
+        self.is_stand_in = not self._device.is_gpu
         self.kv_types = (KvType.F32, KvType.F16) if self.is_stand_in else (KvType.F16, KvType.F32)
 
     def describe(self) -> str:
         """Say what computes."""
-        return device.describe()
+        return self._device.describe()
 
     def block_nbytes(self, program: Program, kv_type: KvType | None = None) -> int:
         """Return the bytes of one KV block of every group."""
@@ -46,9 +49,7 @@ class MetalBackend:
         context_length: int | None = None,
     ) -> MemoryNeeds:
         """Say what a program would take, by the tensors of its file."""
-        scale_nbytes = device.dtype().size
-        used = [tensors[name] for name in program.tensors]
-        weights = sum(packed_nbytes(info.type, math.prod(info.shape), scale_nbytes) for info in used)
+        weights = sum(matrix_nbytes(tensors[name], self._device) for name in program.tensors)
         return MemoryNeeds(weights, 4 * MAX_ROWS * sum(program.buffers.values()), MAX_ROWS)
 
     def load(
@@ -63,6 +64,6 @@ class MetalBackend:
 
         Raises DeviceOutOfMemory when they are more than the GPU has room for.
         """
-        with device.faults():
-            kept = device_weights(program, weights, device.dtype())
-        return MetalRunner(program, kept, kv_type or self.kv_types[0])
+        with faults():
+            kept = device_weights(program, weights, self._device)
+        return MetalRunner(program, kept, kv_type or self.kv_types[0], self._device)

@@ -1,5 +1,7 @@
 """The KV cache on the device: blocks of positions for every attention layer."""
 
+import math
+
 import mlx.core as mx
 import numpy as np
 from numpy.typing import NDArray
@@ -25,6 +27,14 @@ class LayerCache:
         """Grow to at least so many blocks."""
         self.keys, self.values = (_grown(array, blocks) for array in (self.keys, self.values))
         mx.eval(self.keys, self.values)
+
+    def growth_nbytes(self, blocks: int) -> int:
+        """Return the bytes of the arrays that growing makes, beside those that are; 0 if there is room."""
+        if blocks <= self.keys.shape[0]:
+            return 0
+        return blocks * sum(
+            math.prod(array.shape[1:]) * self.dtype.size for array in (self.keys, self.values)
+        )
 
     def copy_block(self, source: int, target: int) -> None:
         """Copy a block."""

@@ -1,45 +1,78 @@
 """What MLX computes on here: an Apple GPU, or this machine's CPU, which stands in for it in tests."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from importlib.metadata import version
+from typing import TypeVar, cast
 
 import mlx.core as mx
 from rase_core.errors import BackendFailure, DeviceOutOfMemory
 
+from rase_models.backends.metal.block_kernels import KernelMaker
+
 _MEMORY_WORDS = ("allocate", "Insufficient Memory", "OutOfMemory")
+_Function = TypeVar("_Function", bound=Callable[..., mx.array])
 
 
-def is_gpu() -> bool:
+@dataclass(frozen=True, slots=True)
+class Device:
+    """What MLX computes on.
+
+    Attributes:
+        is_gpu: whether it is an Apple GPU.
+        dtype: what matrices are multiplied in.
+        limit: the bytes that it should not take more of; None where nobody says.
+        make_kernel: makes kernels; None where there are none, and types that need them take other forms.
+    """
+
+    is_gpu: bool
+    dtype: mx.Dtype
+    limit: int | None = None
+    make_kernel: KernelMaker | None = None
+
+    def describe(self) -> str:
+        """Name the processor that computes."""
+        name = mx.device_info().get("device_name", "an unknown device")
+        kind = "Metal" if self.is_gpu else "MLX on the CPU, for tests"
+        return f"{name} ({kind}), mlx {version('mlx')}"
+
+    def check_room(self, what: str, nbytes: int) -> None:
+        """Raise DeviceOutOfMemory if so many bytes, beside those in use, are more than it should take."""
+        held = mx.get_active_memory()
+        if self.limit is not None and held + nbytes > self.limit:
+            raise DeviceOutOfMemory(
+                "metal",
+                f"{what} take {_megabytes(nbytes)} beside {_megabytes(held)} in use; of this device's memory "
+                f"{_megabytes(self.limit)} may be used",
+            )
+
+
+def _megabytes(nbytes: int) -> str:
+    return f"{nbytes / 1e6:,.1f} MB"
+
+
+def has_gpu() -> bool:
     """Say whether there is an Apple GPU."""
     return bool(mx.metal.is_available())
 
 
-def describe() -> str:
-    """Name the processor that computes."""
-    name = mx.device_info().get("device_name", "an unknown device")
-    kind = "Metal" if is_gpu() else "MLX on the CPU, for tests"
-    return f"{name} ({kind}), mlx {version('mlx')}"
-
-
-def dtype() -> mx.Dtype:
-    """Return what matrices are multiplied in: float32 on the CPU, whose float16 is neither exact nor fast."""
-    return mx.bfloat16 if is_gpu() else mx.float32
-
-
-def memory_limit() -> int | None:
-    """Return the bytes that the GPU should not take more of; None where MLX does not say."""
+def this_device() -> Device:
+    """Return what there is: the GPU, else the CPU, whose float16 is neither exact nor fast."""
+    if not has_gpu():
+        return Device(is_gpu=False, dtype=mx.float32)
     limit = mx.device_info().get("max_recommended_working_set_size")
-    return None if limit is None else int(limit)
+    return Device(
+        is_gpu=True,
+        dtype=mx.bfloat16,
+        limit=None if limit is None else int(limit),
+        make_kernel=cast(KernelMaker, mx.fast.metal_kernel),
+    )
 
 
-def check_room(nbytes: int) -> None:
-    """Raise DeviceOutOfMemory if so many bytes are more than the GPU should take."""
-    limit = memory_limit()
-    if limit is not None and nbytes > limit:
-        raise DeviceOutOfMemory(
-            "metal", f"{nbytes / 1e6:,.0f} MB are needed, {limit / 1e6:,.0f} MB may be used"
-        )
+def fused(function: _Function) -> _Function:
+    """Compile an elementwise function to one kernel of a GPU; the CPU would need a C++ compiler for it."""
+    return cast(_Function, mx.compile(function, shapeless=True)) if has_gpu() else function
 
 
 @contextmanager

@@ -1,15 +1,21 @@
-"""Matrices on the device: quantised in MLX's affine form, or floats."""
+"""Matrices on the device: floats, or quantised in MLX's affine form or in the blocks of the file."""
 
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 import mlx.core as mx
 import numpy as np
 
-from rase_models.backends.metal.affine import AFFINE, GROUP, AffineForm, pack
-from rase_models.gguf import Weight
+from rase_models.backends.metal.affine import AFFINE, GROUP, AffineForm, pack, packed_nbytes
+from rase_models.backends.metal.block_formats import BLOCK_FORMATS
+from rase_models.backends.metal.block_kernels import KernelMaker, block_kernels
+from rase_models.backends.metal.block_matrix import BlockMatrix
+from rase_models.backends.metal.cutting import rows_between
+from rase_models.backends.metal.device import Device
+from rase_models.gguf import TensorInfo, Weight
 from rase_models.gguf.quants import BLOCK_DTYPES, dequantize
-from rase_models.gguf.types import GgmlType
+from rase_models.gguf.types import TYPE_LAYOUTS, GgmlType
 from rase_models.program import TensorSlice
 
 _BLOCKS_AT_ONCE = 1 << 16  # of the file, so that what is taken apart stays small beside the model
@@ -43,7 +49,7 @@ class FloatMatrix:
     def part(self, first: int, last: int) -> "FloatMatrix":
         """Return rows `first` to last - 1 of a matrix or of each of a stack, or such elements of a vector."""
         values = self.values
-        return FloatMatrix(values[first:last] if values.ndim == 1 else values[..., first:last, :])
+        return FloatMatrix(values[first:last] if values.ndim == 1 else rows_between(values, first, last))
 
     @property
     def arrays(self) -> tuple[mx.array, ...]:
@@ -89,7 +95,7 @@ class AffineMatrix:
 
     def part(self, first: int, last: int) -> "AffineMatrix":
         """Return rows `first` to last - 1 of the matrix or of each of a stack."""
-        codes, scales, biases = (array[..., first:last, :] for array in self.arrays)
+        codes, scales, biases = (rows_between(array, first, last) for array in self.arrays)
         return replace(self, codes=codes, scales=scales, biases=biases)
 
     @property
@@ -101,18 +107,41 @@ class AffineMatrix:
         return mx.dequantize(codes, scales, biases, group_size=GROUP, bits=self.bits).astype(mx.float32)
 
 
-Matrix = FloatMatrix | AffineMatrix
+Matrix = FloatMatrix | AffineMatrix | BlockMatrix
 
 
-def matrix_of(weight: Weight, dtype: mx.Dtype) -> Matrix:
-    """Put a tensor on the device, scales and wide floats as `dtype`; what is no matrix becomes float32."""
+def matrix_of(weight: Weight, device: Device) -> Matrix:
+    """Put a tensor on the device in the form that it keeps the type in."""
     info = weight.info
-    form = AFFINE.get(info.type)
-    if len(info.shape) > 1 and form is not None and info.shape[-1] % GROUP == 0:
-        return _affine(weight, form, dtype)
+    if len(info.shape) > 1 and info.shape[-1] % GROUP == 0:
+        if info.type in BLOCK_FORMATS and device.make_kernel is not None:
+            return _blocks(weight, device, device.make_kernel)
+        if info.type in AFFINE:
+            return _affine(weight, AFFINE[info.type], device.dtype)
     values = mx.array(dequantize(info.type, weight.data, info.shape))
-    kept = dtype if len(info.shape) > 1 else mx.float32
-    return FloatMatrix(_evaluated(values.astype(kept)))
+    return FloatMatrix(_evaluated(values.astype(_float_dtype(info, device))))
+
+
+def _float_dtype(info: TensorInfo, device: Device) -> mx.Dtype:
+    """Return float32 for what is no matrix, and for what a file has so: routers, which decide."""
+    return mx.float32 if len(info.shape) == 1 or info.type is GgmlType.F32 else device.dtype
+
+
+def matrix_nbytes(info: TensorInfo, device: Device) -> int:
+    """Return the bytes that a tensor takes on the device."""
+    count = math.prod(info.shape)
+    if info.type in BLOCK_FORMATS and device.make_kernel is not None:
+        columns, nbytes = TYPE_LAYOUTS[info.type]
+        return count // columns * nbytes
+    if info.type in AFFINE:
+        return packed_nbytes(info.type, count, device.dtype.size)
+    return count * _float_dtype(info, device).size
+
+
+def _blocks(weight: Weight, device: Device, make: KernelMaker) -> BlockMatrix:
+    *outer, columns = weight.info.shape
+    blocks = mx.array(np.ascontiguousarray(weight.data).view(np.uint8).reshape(*outer, -1))
+    return BlockMatrix(_evaluated(blocks), columns, device.dtype, block_kernels(weight.info.type, make))
 
 
 def _affine(weight: Weight, form: AffineForm, dtype: mx.Dtype) -> AffineMatrix:
@@ -145,8 +174,3 @@ def _evaluated(array: mx.array) -> mx.array:
 def sliced(matrix: Matrix, part: TensorSlice) -> Matrix:
     """Return a part of a tensor."""
     return matrix.part(part.first, part.last)
-
-
-def float_types() -> frozenset[GgmlType]:
-    """Return the types that are kept as floats."""
-    return frozenset(BLOCK_DTYPES) - frozenset(AFFINE)

@@ -9,28 +9,39 @@ import numpy as np
 from rase_models.backends.metal.activations import ACTIVATIONS, gated
 from rase_models.backends.metal.attention import attention
 from rase_models.backends.metal.experts import moe_ffn
+from rase_models.backends.metal.mixing import add_dots, blend, mix_parts, rescale, scale, sparsify
 from rase_models.backends.metal.recurrent import gated_delta, short_conv, state_scan
 from rase_models.backends.metal.run import Run
+from rase_models.backends.metal.scans import keyed_scan, selective_scan, shift
 from rase_models.program import (
     Activate,
     Add,
+    AddDots,
     Attention,
+    Blend,
     CopyParts,
     Embed,
     GatedActivation,
     GatedDelta,
     HeadLinear,
+    KeyedScan,
     LayerNorm,
     Linear,
+    MixParts,
     MoeFfn,
     Op,
+    Rescale,
     RmsNorm,
     Rope,
     RopePairing,
     Rotate,
+    Scale,
+    SelectiveScan,
     SelectOutputs,
+    Shift,
     ShortConv,
     SoftCap,
+    Sparsify,
     StateScan,
 )
 
@@ -129,7 +140,10 @@ def activate(op: Activate, run: Run) -> None:
 
 
 def gated_activation(op: GatedActivation, run: Run) -> None:
-    run.buffers[op.out] = gated(op.activation, run.buffers[op.gate], run.buffers[op.up])
+    gate, up = run.buffers[op.gate], run.buffers[op.up]
+    if gate.shape[-1] > 1:
+        gate = mx.repeat(gate, up.shape[-1] // gate.shape[-1], axis=-1)
+    run.buffers[op.out] = gated(op.activation, gate, up)
 
 
 def soft_cap(op: SoftCap, run: Run) -> None:
@@ -149,20 +163,29 @@ _OPS: Mapping[type[Op], Callable[..., None]] = MappingProxyType(
     {
         Activate: activate,
         Add: add,
+        AddDots: add_dots,
         Attention: attention,
+        Blend: blend,
         CopyParts: copy_parts,
         Embed: embed,
         GatedActivation: gated_activation,
         GatedDelta: gated_delta,
         HeadLinear: head_linear,
+        KeyedScan: keyed_scan,
         LayerNorm: layer_norm,
         Linear: linear,
+        MixParts: mix_parts,
         MoeFfn: moe_ffn,
+        Rescale: rescale,
         RmsNorm: rms_norm,
         Rotate: rotate,
+        Scale: scale,
         SelectOutputs: select_outputs,
+        SelectiveScan: selective_scan,
+        Shift: shift,
         ShortConv: short_conv,
         SoftCap: soft_cap,
+        Sparsify: sparsify,
         StateScan: state_scan,
     }
 )

@@ -9,13 +9,13 @@ from numpy.typing import NDArray
 
 from rase_models.backends.base import Rows
 from rase_models.backends.metal.cache import KV_DTYPES, LayerCache
-from rase_models.backends.metal.device import check_room, faults
-from rase_models.backends.metal.matrices import Matrix, matrix_of, sliced
+from rase_models.backends.metal.device import Device, faults
+from rase_models.backends.metal.matrices import Matrix, matrix_nbytes, matrix_of, sliced
 from rase_models.backends.metal.ops import execute
 from rase_models.backends.metal.run import Run
 from rase_models.gguf import Weight
 from rase_models.kv_type import KvType
-from rase_models.program import Op, Program, SelectOutputs
+from rase_models.program import Op, Program, SelectOutputs, tensors_of
 
 MAX_ROWS = 512
 
@@ -24,20 +24,22 @@ class CachesLost(Exception):
     """Keys and values cannot be computed any more. No EngineError: the scheduler ends, and so the session."""
 
 
-def device_weights(program: Program, weights: Iterator[Weight], dtype: mx.Dtype) -> dict[str, Matrix]:
+def device_weights(program: Program, weights: Iterator[Weight], device: Device) -> dict[str, Matrix]:
     """Put the weights that a program names on the device, parts of them under their own names.
 
-    Raises DeviceOutOfMemory as soon as they take more than the GPU should give.
+    Raises DeviceOutOfMemory before they take more than the device should give.
     """
+    named = {name for op in program.ops for name in tensors_of(op)}
     kept: dict[str, Matrix] = {}
     for weight in weights:
-        if weight.info.name in program.tensors:
-            kept[weight.info.name] = matrix_of(weight, dtype)
-            check_room(sum(array.nbytes for matrix in kept.values() for array in matrix.arrays))
-    parts = {
-        name: sliced(kept[part.tensor], part) for name, part in program.slices.items() if part.tensor in kept
-    }
-    return kept | parts
+        name = weight.info.name
+        if name in program.tensors:
+            device.check_room(f"the weights of {name}", matrix_nbytes(weight.info, device))
+            matrix = matrix_of(weight, device)
+            kept |= {part: sliced(matrix, cut) for part, cut in program.slices.items() if cut.tensor == name}
+            if name in named:
+                kept[name] = matrix
+    return kept
 
 
 class MetalRunner:
@@ -46,8 +48,11 @@ class MetalRunner:
     max_rows = MAX_ROWS
     threads = None
 
-    def __init__(self, program: Program, weights: Mapping[str, Matrix], kv_type: KvType) -> None:
+    def __init__(
+        self, program: Program, weights: Mapping[str, Matrix], kv_type: KvType, device: Device
+    ) -> None:
         self._program = program
+        self._device = device
         self._weights = dict(weights)
         self._groups = program.kv_groups
         self._caches = _caches(program, KV_DTYPES[kv_type])
@@ -58,7 +63,9 @@ class MetalRunner:
         """Make room for at least so many KV blocks of a group of layers. Raises DeviceOutOfMemory."""
         with faults():
             for layer in self._groups[group].layers:
-                self._caches[layer].reserve(blocks)
+                cache = self._caches[layer]
+                self._device.check_room("keys and values of a layer", cache.growth_nbytes(blocks))
+                cache.reserve(blocks)
 
     def copy_block(self, group: int, source: int, target: int) -> None:
         """Copy a KV block of a group, all its layers."""

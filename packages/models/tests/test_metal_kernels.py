@@ -1,0 +1,201 @@
+"""The Metal backend's own kernels, compiled for the CPU by a C++ compiler, against the reading of files."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+from rase_models.backends import load_backend
+from rase_models.backends.base import Rows
+from rase_models.gguf import TYPE_LAYOUTS, GgmlType, TensorInfo, Weight
+from rase_models.gguf.quants import dequantize
+from rase_models.program import Activation, Embed, Linear, MoeFfn, Op, Program, SelectOutputs
+from rase_models.testing_blocks import random_blocks
+
+mx = pytest.importorskip("mlx.core", reason="MLX is not installed: pip install 'rase-models[metal]'")
+
+from rase_models.backends.metal import MetalBackend  # noqa: E402
+from rase_models.backends.metal.block_formats import BLOCK_FORMATS  # noqa: E402
+from rase_models.backends.metal.block_kernels import Kernel  # noqa: E402
+from rase_models.backends.metal.block_matrix import BlockMatrix  # noqa: E402
+from rase_models.backends.metal.device import Device  # noqa: E402
+from rase_models.backends.metal.matrices import matrix_nbytes, matrix_of  # noqa: E402
+from rase_models.testing_metal import EmulatedFault, Emulation, emulated, has_compiler  # noqa: E402
+
+pytestmark = pytest.mark.skipif(not has_compiler(), reason="there is no g++ to compile Metal's kernels")
+
+Floats = NDArray[np.float32]
+DEVICE = Device(is_gpu=False, dtype=mx.float32, make_kernel=emulated)
+K_TYPES = (GgmlType.Q2_K, GgmlType.Q3_K, GgmlType.Q6_K)
+
+
+def weight(type_: GgmlType, *shape: int, seed: int = 1, name: str = "w") -> Weight:
+    data = random_blocks(type_, shape, seed=seed, limit=0x2F).reshape(-1)
+    return Weight(TensorInfo(name, type_, shape, 0, data.size), data)
+
+
+def values_of(given: Weight) -> Floats:
+    return dequantize(given.info.type, given.data, given.info.shape)
+
+
+def in_blocks(given: Weight, device: Device = DEVICE) -> BlockMatrix:
+    matrix = matrix_of(given, device)
+    assert isinstance(matrix, BlockMatrix)
+    assert matrix.blocks.nbytes == matrix_nbytes(given.info, device) == given.data.nbytes
+    return matrix
+
+
+def normal(*shape: int) -> Floats:
+    return np.random.default_rng(7).normal(size=shape).astype(np.float32)
+
+
+@pytest.mark.parametrize("type_", BLOCK_FORMATS, ids=lambda type_: type_.name)
+def test_every_type_is_decoded_exactly_and_multiplied_in_float32(type_: GgmlType) -> None:
+    columns = 3 * TYPE_LAYOUTS[type_][0]
+    given = weight(type_, 37, columns, seed=int(type_))
+    matrix, wanted, x = in_blocks(given), values_of(given), normal(1, columns)
+    np.testing.assert_array_equal(np.array(matrix.floats()), wanted)
+    np.testing.assert_array_equal(np.array(matrix.rows(mx.array([36, 0, 36]))), wanted[[36, 0, 36]])
+    near(matrix.times(mx.array(x)), x @ wanted.T.astype(np.float64))
+
+
+def near(found: object, wanted: NDArray[np.floating]) -> None:
+    np.testing.assert_allclose(np.array(found), wanted, rtol=0, atol=1e-5 * np.abs(wanted).max())
+
+
+@pytest.mark.parametrize("type_", [*K_TYPES, GgmlType.IQ3_S, GgmlType.IQ4_NL], ids=lambda type_: type_.name)
+def test_types_are_decoded_as_by_another_reader(type_: GgmlType) -> None:
+    quants = pytest.importorskip("gguf.quants")
+    given = weight(type_, 5, 512, seed=9)
+    wanted = quants.dequantize(given.data.reshape(5, -1), type_)
+    np.testing.assert_allclose(np.array(in_blocks(given).floats()), wanted, rtol=1e-6, atol=1e-30)
+
+
+@pytest.mark.parametrize("outs", [1, 2, 5, 16, 19])
+@pytest.mark.parametrize("rows", [1, 3, 4, 5, 8, 9])
+def test_products_of_any_size_are_whole(rows: int, outs: int) -> None:
+    given, x = weight(GgmlType.Q6_K, outs, 768), normal(rows, 768)
+    near(in_blocks(given).times(mx.array(x)), x @ values_of(given).T.astype(np.float64))
+
+
+def test_rows_of_few_blocks_and_of_many_are_multiplied() -> None:
+    for columns in (32, 96, 1056):
+        given, x = weight(GgmlType.IQ4_NL, 6, columns), normal(2, columns)
+        near(in_blocks(given).times(mx.array(x)), x @ values_of(given).T.astype(np.float64))
+
+
+@pytest.mark.parametrize("is_shared", [True, False])
+def test_every_row_is_multiplied_with_its_own_experts(is_shared: bool) -> None:
+    given, x = weight(GgmlType.Q3_K, 4, 7, 256), normal(5, 1 if is_shared else 2, 1, 256)
+    experts = np.array([[0, 3], [1, 2], [3, 3], [2, 0], [1, 3]])
+    found = in_blocks(given).gathered(mx.array(x), mx.array(experts))
+    each = np.broadcast_to(x, (5, 2, 1, 256)).astype(np.float64)
+    near(found, each @ values_of(given)[experts].swapaxes(-1, -2))
+
+
+def test_parts_of_matrices_and_of_stacks_are_as_the_whole() -> None:
+    for shape in ((9, 256), (3, 9, 256)):
+        given = weight(GgmlType.Q2_K, *shape)
+        part = in_blocks(given).part(2, 7)
+        np.testing.assert_array_equal(np.array(part.floats()), values_of(given)[..., 2:7, :])
+
+
+@pytest.mark.parametrize("seed", [1, 5])
+def test_no_kernel_depends_on_the_order_of_threads(seed: int) -> None:
+    given, x = weight(GgmlType.Q6_K, 21, 512), mx.array(normal(3, 512))
+    devices = (DEVICE, Device(is_gpu=False, dtype=mx.float32, make_kernel=Emulation(seed)))
+    first, other = (np.array(in_blocks(given, device).times(x)) for device in devices)
+    np.testing.assert_array_equal(first, other)
+
+
+def program_of(type_: GgmlType) -> tuple[Program, list[Weight]]:
+    """Return a program that looks rows up, mixes experts and multiplies, and its weights."""
+    ops: tuple[Op, ...] = (
+        Embed("x", "rows"),
+        MoeFfn("y", "x", "router", "gate", "up", "down", 4, 2, Activation.SILU),
+        SelectOutputs("s", "y"),
+        Linear("logits", "s", "out"),
+    )
+    program = Program("mixture", 11, 64, ops, {"x": 256, "y": 256, "s": 256, "logits": 11}, ())
+    shapes = {"rows": (16, 256), "gate": (4, 256, 256), "up": (4, 256, 256), "down": (4, 256, 256)}
+    shapes["out"] = (11, 256)
+    weights = [weight(type_, *shapes[name], seed=seed, name=name) for seed, name in enumerate(shapes)]
+    return program, [*weights, weight(GgmlType.F32, 4, 256, name="router")]
+
+
+@pytest.mark.parametrize("type_", K_TYPES, ids=lambda type_: type_.name)
+@pytest.mark.parametrize("count", [1, 11])
+def test_a_program_in_blocks_has_the_logits_of_the_reference(type_: GgmlType, count: int) -> None:
+    program, weights = program_of(type_)
+    numbers = np.arange(count, dtype=np.int32)
+    rows = Rows(np.zeros(count, np.int32), numbers, numbers, numbers, np.zeros((0, 1, 0), np.int32))
+    backends = (MetalBackend(DEVICE), load_backend("reference"))
+    found, wanted = (backend.load(program, iter(weights)).run(rows) for backend in backends)
+    np.testing.assert_allclose(found, wanted, rtol=0, atol=1e-5 * np.abs(wanted).max())
+    needs = backends[0].memory_needs(program, {each.info.name: each.info for each in weights})
+    assert needs.weights == sum(each.data.nbytes for each in weights)
+
+
+RACE = """
+    threadgroup float values[64];
+    values[thread_position_in_threadgroup.x] = thread_position_in_threadgroup.x;
+    BARRIER
+    out[thread_position_in_threadgroup.x] = values[63 - thread_position_in_threadgroup.x];
+"""
+
+
+def planted(body: str, seed: int = 0) -> Floats:
+    """Run a body with 64 threads, two SIMD groups, on 64 floats."""
+    kernel = Emulation(seed)("planted", [], ["out"], body)
+    made = kernel(
+        inputs=[],
+        grid=(64, 1, 1),
+        threadgroup=(64, 1, 1),
+        output_shapes=[(64,)],
+        output_dtypes=[mx.float32],
+    )
+    return np.array(made[0])
+
+
+def test_a_planted_race_is_found_by_the_order_of_threads() -> None:
+    barrier = "threadgroup_barrier(mem_flags::mem_threadgroup);"
+    right, wrong = RACE.replace("BARRIER", barrier), RACE.replace("BARRIER", "")
+    assert all(np.array_equal(planted(right, seed), np.arange(64)[::-1]) for seed in range(3))
+    assert not np.array_equal(planted(wrong, 0), planted(wrong, 1))
+
+
+@pytest.mark.parametrize(
+    ("body", "fault"),
+    [
+        ("out[thread_position_in_grid.x + 1] = 1.0f;", "outside of an allocation"),
+        ("out[0] = ((const device float4*)(out + 1))[0].x;", "not aligned"),
+        ("if (thread_index_in_simdgroup < 31) out[0] = simd_sum(1.0f);", "not reached by all its lanes"),
+        (
+            "if (thread_position_in_grid.x < 32) threadgroup_barrier(mem_flags::mem_none);",
+            "barrier is not reached",
+        ),
+    ],
+)
+def test_planted_faults_are_found(body: str, fault: str) -> None:
+    with pytest.raises(EmulatedFault, match=fault):
+        planted(body)
+
+
+def test_what_a_kernel_leaves_unwritten_is_no_number() -> None:
+    assert np.isnan(planted("if (thread_position_in_grid.x > 0) out[thread_position_in_grid.x] = 1.0f;")[0])
+
+
+def careless(
+    name: str, input_names: Sequence[str], output_names: Sequence[str], source: str, header: str
+) -> Kernel:
+    """Make a kernel that takes no care of the last rows of a matrix."""
+    body = source.replace("&& first + o < outs", "")
+    assert (body != source) is name.startswith("product")
+    return emulated(name, input_names, output_names, body, header)
+
+
+def test_a_product_that_takes_no_care_of_the_last_rows_is_found_out() -> None:
+    matrix = in_blocks(weight(GgmlType.Q6_K, 5, 256), replace(DEVICE, make_kernel=careless))
+    with pytest.raises(EmulatedFault, match="outside of an allocation"):
+        matrix.times(mx.array(normal(1, 256)))
