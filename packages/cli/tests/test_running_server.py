@@ -57,6 +57,9 @@ def test_models_in_memory_are_listed_and_let_go_of(rase: Run, url: str) -> None:
     done = rase("stop", "chat:latest", *server)
     assert (done.returncode, done.stdout) == (0, "") and "chat:latest leaves" in done.stderr
     assert rase("ps", *server).stdout == ""
+    for name in ("chat:latest", "smol"):
+        done = rase("stop", name, *server)
+        assert done.returncode == 0 and f"{name} is not in the memory of {url}" in done.stderr
 
 
 def test_a_request_that_keeps_nothing_alive_lets_the_model_go(rase: Run, url: str) -> None:
@@ -70,8 +73,11 @@ def test_a_request_that_keeps_nothing_alive_lets_the_model_go(rase: Run, url: st
 def test_what_a_server_refuses_is_told(rase: Run, url: str) -> None:
     done = rase("ps", "--url", url)
     assert done.returncode == 1 and "401" in done.stderr and "--api-key" in done.stderr
-    done = rase("stop", "nobody", "--url", url, "--api-key", "secret")
-    assert done.returncode == 1 and "nobody" in done.stderr and "Traceback" not in done.stderr
+    for name in ("nobody", "no body/../x?y#z%", "模型", "-"):
+        done = rase("stop", "--url", url, "--api-key", "secret", "--", name)
+        assert done.returncode == 1 and name in done.stderr and "Traceback" not in done.stderr
+    for name in ("", "\udcff"):
+        assert rase("stop", name, "--url", url, "--api-key", "secret").returncode in (1, 2)
 
 
 @pytest.mark.parametrize(

@@ -3,6 +3,7 @@
 import http.client
 import json
 import urllib.error
+import urllib.parse
 import urllib.request
 from collections.abc import Mapping
 
@@ -70,9 +71,12 @@ class RunningServer:
             raise ServerNotRunning(self._url, "what answers is no server of rase")
         return found
 
-    def unload(self, model: str) -> None:
-        """Let it let go of a model. Raises ServerNotRunning, ServerRefused."""
+    def unload(self, model: str) -> bool:
+        """Let it let go of a model, and tell whether it had it. Raises ServerNotRunning, ServerRefused."""
+        model_id = self._ask(f"/v1/models/{urllib.parse.quote(model, errors='surrogatepass')}").get("id")
+        had = model_id in [loaded.get("name") for loaded in self.models()]
         self._ask("/api/generate", {"model": model, "keep_alive": 0, "stream": False})
+        return had
 
     def _ask(self, path: str, body: Mapping[str, object] | None = None) -> dict[str, object]:
         content = None if body is None else json.dumps(body).encode()

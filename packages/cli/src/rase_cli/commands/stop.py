@@ -14,5 +14,5 @@ from rase_cli.settings import Settings, pass_settings, shared_options
 @pass_settings
 def stop(settings: Settings, /, model: str, url: str, api_key: str | None) -> None:
     """Let a running server let go of MODEL's memory, once the requests under way are answered."""
-    RunningServer(url, api_key).unload(model)
-    note(f"{model} leaves the memory of {url}", None)
+    had = RunningServer(url, api_key).unload(model)
+    note(f"{model} leaves the memory of {url}" if had else f"{model} is not in the memory of {url}", None)
