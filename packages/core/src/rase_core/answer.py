@@ -111,9 +111,19 @@ class Answer:
         self.reason: StopReason | None = None if self.tells_prompt else self._end()
 
     @property
+    def free_sampler(self) -> Sampler | None:
+        """What chooses the next token by the logits alone; None where there are rules as well."""
+        return self._sampler if self._constraint is None else None
+
+    @property
     def takes_likeliest(self) -> bool:
         """Whether the next token is the one with the largest logit, the lowest id among equals."""
         return self._constraint is None and self._sampler.takes_likeliest
+
+    @property
+    def position(self) -> int:
+        """How many tokens prompt and answer have: the position of the next one."""
+        return self._prompt_tokens + len(self.tokens)
 
     @property
     def tells_prompt(self) -> bool:
@@ -131,7 +141,7 @@ class Answer:
 
         Raises what Sampler.sample raises, and ConstraintFailure.
         """
-        return self._sampler.sample(logits, self._position, self._allowed(logits.size))
+        return self._sampler.sample(logits, self.position, self._allowed(logits.size))
 
     def add(self, token: int, logits: Logits | None = None) -> TokenEvent | None:
         """Append the token that was chosen and return the report of it; None for one that ends the answer.
@@ -198,10 +208,6 @@ class Answer:
             prompt_logprobs=None if self._prompt_logprobs is None else tuple(self._prompt_logprobs.told),
         )
 
-    @property
-    def _position(self) -> int:
-        return self._prompt_tokens + len(self.tokens)
-
     def _allowed(self, vocab_size: int) -> Allowed | None:
         known = self._constraint.allowed() if self._constraint is not None else None
         if self._constraint is None or known is None:
@@ -219,7 +225,7 @@ class Answer:
     def _full(self) -> StopReason | None:
         if len(self.tokens) >= self._config.max_tokens:
             return StopReason.MAX_TOKENS
-        return StopReason.CONTEXT_FULL if self._position >= self._limits.context_length else None
+        return StopReason.CONTEXT_FULL if self.position >= self._limits.context_length else None
 
     def _text(self, token: int, logits: Logits | None) -> tuple[str, tuple[TokenLogprobs, ...]]:
         """Return the text that is certain with one more token, and the log probabilities that go with it."""

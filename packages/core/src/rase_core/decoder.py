@@ -95,7 +95,8 @@ class TopLogits:
     """The likeliest tokens of some rows of logits.
 
     tokens: int32 [rows, k], the likeliest first and the lower id first among equals.
-    infinite: int64 [rows], how many logits are no finite numbers; where there are NaNs, the tokens mean nothing.
+    infinite: int64 [rows], how many logits are no finite numbers; where some are NaN or infinity, the rest
+        means nothing.
     totals: float64 [rows], see `rase_core.sampling.candidates.total_share`; None unless asked for.
     """
 
@@ -111,5 +112,5 @@ class LogitsRanker(Protocol):
     def top_logits(self, logits: Logits, k: int, *, with_totals: bool = False) -> TopLogits:
         """Return the `k` likeliest tokens, 1 to vocab, of each row float32 [rows, vocab].
 
-        What they are is what `rase_core.sampling.ranking.top_logits` says, to the bit.
+        What they are is what `rase_core.sampling.NumpyRanker` finds, to the bit.
         """

@@ -1,6 +1,8 @@
 """From logits to a token: what a request asks for, and how the token is chosen."""
 
+from rase_core.sampling.chooser import OPEN, Chooser
 from rase_core.sampling.config import GenerationConfig
-from rase_core.sampling.sampler import Sampler, likeliest
+from rase_core.sampling.ranking import NumpyRanker
+from rase_core.sampling.sampler import Sampler
 
-__all__ = ["GenerationConfig", "Sampler", "likeliest"]
+__all__ = ["OPEN", "Chooser", "GenerationConfig", "NumpyRanker", "Sampler"]

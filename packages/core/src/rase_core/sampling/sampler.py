@@ -24,6 +24,8 @@ from rase_core.sampling.random import uniforms
 class _Penalty(Protocol):
     def accept(self, token: int) -> None: ...
 
+    def tokens(self) -> NDArray[np.intp]: ...
+
     def apply(self, logits: Logits) -> None: ...
 
 
@@ -45,8 +47,32 @@ class Sampler:
 
     @property
     def takes_likeliest(self) -> bool:
-        """Whether `sample` returns what `likeliest` says of the row as it is."""
+        """Whether `sample` returns the likeliest token of the row as it is."""
         return self._config.temperature == 0 and not self._penalties
+
+    @property
+    def config(self) -> GenerationConfig:
+        """How it chooses."""
+        return self._config
+
+    @property
+    def has_penalties(self) -> bool:
+        """Whether it changes logits before it looks at them."""
+        return bool(self._penalties)
+
+    def uniforms(self, position: int) -> tuple[float, float]:
+        """Return the numbers in [0, 1) that decide on the token and on XTC."""
+        uniform, chance, *_ = uniforms(self._config.seed, self._choice, position)
+        return uniform, chance
+
+    def penalised_tokens(self) -> NDArray[np.intp]:
+        """Return the tokens whose logits `penalise` may change, ascending, each once; there are penalties."""
+        return np.unique(np.concatenate([penalty.tokens() for penalty in self._penalties]))
+
+    def penalise(self, logits: Logits) -> None:
+        """Change logits, float32 [vocab], in place by all penalties."""
+        for penalty in self._penalties:
+            penalty.apply(logits)
 
     def sample(self, logits: Logits, position: int, allowed: Allowed | None = None) -> int:
         """Return the token for a position (the prompt's first token has 0); logits are float32 [vocab].
@@ -78,8 +104,7 @@ class Sampler:
             if token >= logits.size:
                 raise InvalidGenerationConfig(name, token, f"token ids of 0 to {logits.size - 1}")
         changed = logits.copy()
-        for penalty in self._penalties:
-            penalty.apply(changed)
+        self.penalise(changed)
         if changed.max() == -np.inf:
             name = "logit_bias" if self._config.logit_bias else "bad_words"
             raise InvalidGenerationConfig(name, "every token forbidden", "at least one token allowed")
@@ -87,7 +112,7 @@ class Sampler:
 
     def _draw(self, logits: Logits, position: int) -> int:
         config = self._config
-        uniform, chance, *_ = uniforms(config.seed, self._choice, position)
+        uniform, chance = self.uniforms(position)
         if not (config.top_k or config.top_p < 1 or config.min_p or config.xtc_probability):
             return draw_from_all(logits, config.temperature, uniform)
         candidates = self._narrowed(logits)
@@ -109,17 +134,6 @@ def _only(logits: Logits, allowed: Allowed) -> Logits:
     narrowed = np.full_like(logits, -np.inf)
     np.copyto(narrowed[: allowed.size], logits[: allowed.size], where=allowed)
     return narrowed
-
-
-def likeliest(logits: NDArray[np.float32]) -> NDArray[np.intp]:
-    """Return the token of the largest logit, the lowest id among equals, of each row float32 [rows, vocab].
-
-    It is -1 where a logit is not finite.
-    """
-    tokens = logits.argmax(axis=1)
-    # NaN and +inf are the largest, so these two say what isfinite over all would.
-    largest = np.take_along_axis(logits, tokens[:, None], axis=1)[:, 0]
-    return np.where(np.isfinite(largest) & np.isfinite(logits.min(axis=1)), tokens, -1)
 
 
 def _penalties(config: GenerationConfig, prompt: Sequence[int]) -> tuple[_Penalty, ...]:

@@ -3,12 +3,10 @@
 from collections.abc import Callable
 from typing import TypeAlias
 
-import numpy as np
-
 from rase_core.answer import TokenEvent
-from rase_core.decoder import BatchDecoder, Logits
+from rase_core.decoder import BatchDecoder, Logits, LogitsRanker
 from rase_core.errors import DeviceLost, EngineError, RequestTimeout
-from rase_core.sampling import likeliest
+from rase_core.sampling import OPEN, Chooser, NumpyRanker, Sampler
 from rase_core.scheduler.events import Piece
 from rase_core.scheduler.limits import SchedulerLimits
 from rase_core.scheduler.line import WaitingLine
@@ -42,6 +40,7 @@ class Loop:
         self._decoder, self._line, self._clock = decoder, line, clock
         self._limits, self._replace = limits, replace
         self._roster = Roster(decoder, line, limits)
+        self._chooser = Chooser(_ranker(decoder))
         self._pace = PrefillPace(limits.gap_steps, limits.idle_seconds)
         self._totals = Totals()
         self.published = self._snapshot()
@@ -148,6 +147,7 @@ class Loop:
             raise error
         self._decoder = self._replace(error)
         self._roster.move(self._decoder)
+        self._chooser = Chooser(_ranker(self._decoder))
         self._pace = PrefillPace(self._limits.gap_steps, self._limits.idle_seconds)
         self._totals.device_losses += 1
 
@@ -157,19 +157,22 @@ class Loop:
         self._totals.batch_sizes[len(completed)] += 1
         for sequence, count in plan.counts.items():
             self._roster.grow(sequence, count)
-        for sequence, row, token in zip(completed, logits, _likeliest(completed, logits), strict=True):
+        samplers = [_sampler(sequence) for sequence in completed]
+        positions = [sequence.answer.position for sequence in completed]
+        tokens = self._chooser.choose(samplers, positions, logits)
+        for sequence, row, token in zip(completed, logits, tokens, strict=True):
             if sequence.prefilled is None:
                 sequence.end_prefill(now)
             for choice in self._roster.split(sequence) if sequence.siblings else (sequence,):
                 self._advance(choice, row, token)
 
-    def _advance(self, sequence: Sequence, logits: Logits, likeliest_token: int) -> None:
-        """Give a sequence its next token: `likeliest_token`, or what its sampler chooses where that is -1."""
+    def _advance(self, sequence: Sequence, logits: Logits, chosen: int) -> None:
+        """Give a sequence its next token: the one `chosen`, or what it chooses itself where that is OPEN."""
         ticket, answer = sequence.ticket, sequence.answer
         if ticket.is_settled or ticket.is_cancelled or answer.reason is not None:
             return
         try:
-            token = likeliest_token if likeliest_token >= 0 else answer.choose(logits)
+            token = answer.choose(logits) if chosen == OPEN else chosen
             self._append(sequence, token, logits)
             for forced in answer.forced():
                 if answer.reason is None:
@@ -229,12 +232,11 @@ class Loop:
         )
 
 
-def _likeliest(sequences: list[Sequence], logits: Logits) -> list[int]:
-    """Return the likeliest token of each sequence's row, -1 where the sampler has more to say."""
-    tokens = np.full(len(sequences), -1)
-    greedy = [row for row, sequence in enumerate(sequences) if sequence.answer.takes_likeliest]
-    if len(greedy) == len(sequences):
-        tokens = likeliest(logits)
-    elif greedy:
-        tokens[greedy] = likeliest(logits[greedy])
-    return tokens.tolist()
+def _sampler(sequence: Sequence) -> Sampler | None:
+    """Return what can choose for a sequence without knowing of its siblings, which choose by the same row."""
+    answer = sequence.answer
+    return None if sequence.siblings and not answer.takes_likeliest else answer.free_sampler
+
+
+def _ranker(decoder: BatchDecoder) -> LogitsRanker:
+    return decoder if isinstance(decoder, LogitsRanker) else NumpyRanker()

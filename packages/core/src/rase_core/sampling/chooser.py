@@ -1,0 +1,159 @@
+"""Chooses the tokens of many sequences at once, by the likeliest that a backend finds in their logits."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rase_core.decoder import Logits, LogitsRanker
+from rase_core.sampling.config import GenerationConfig
+from rase_core.sampling.narrowing import Draw, Narrowing
+from rase_core.sampling.sampler import Sampler
+
+OPEN = -1
+"""In the place of a token: its sampler has to see the row."""
+_BREADTH, _MOST = 64, 512
+"""How many of the likeliest are looked at first where a request sets no number, and the most at all."""
+
+_UNSOUND = -1
+
+
+class Chooser:
+    """Chooses what each sampler itself would choose, to the bit, without looking at whole rows.
+
+    All tokens that samplers name are to be inside the vocabulary.
+    """
+
+    def __init__(self, ranker: LogitsRanker) -> None:
+        self._ranker = ranker
+
+    def choose(
+        self, samplers: Sequence[Sampler | None], positions: Sequence[int], logits: Logits
+    ) -> list[int]:
+        """Return the token of each row float32 [rows, vocab], OPEN where its sampler has to see the row.
+
+        That is so where there is no sampler here, where one draws from the whole vocabulary, and where it
+        would raise something. The logits are as before afterwards.
+        """
+        chosen = [OPEN] * len(samplers)
+        vocab_size = logits.shape[1]
+        asked = [
+            _Asked(row, sampler, positions[row])
+            for row, sampler in enumerate(samplers)
+            if sampler is not None and _breadth(sampler.config, vocab_size)
+        ]
+        if not asked:
+            return chosen
+        logits = logits if logits.flags.writeable else logits.copy()
+        changes = [_Change.of(one, logits) for one in asked if one.sampler.has_penalties]
+        self._choose_all(asked, {change.row: change for change in changes}, logits, chosen)
+        for change in changes:
+            change.undo(logits)
+        return chosen
+
+    def _choose_all(
+        self, asked: "list[_Asked]", changes: "dict[int, _Change]", logits: Logits, chosen: list[int]
+    ) -> None:
+        """Write to `chosen` what can be told by the likeliest."""
+        vocab_size = logits.shape[1]
+        breadth = max(_breadth(one.sampler.config, vocab_size) for one in asked)
+        ranking = _Ranking.of(self._ranker, logits, range(len(logits)), breadth, asked)
+        sound = [one for one in asked if ranking.is_sound(one.row, changes.get(one.row))]
+        rest = ranking.choose(sound, chosen)
+        if rest and vocab_size > _MOST:
+            rows = [one.row for one in rest]
+            _Ranking.of(self._ranker, logits[rows], rows, _MOST, rest).choose(rest, chosen)
+
+
+def _breadth(config: GenerationConfig, vocab_size: int) -> int:
+    """Return how many of the likeliest are to be looked at first, 0 for all tokens."""
+    if config.temperature == 0:
+        return 1
+    if config.top_k:
+        breadth = min(config.top_k, vocab_size)
+        return breadth if breadth <= _MOST else 0
+    return _BREADTH if (config.top_p < 1 or config.min_p) and vocab_size > _BREADTH else 0
+
+
+@dataclass(frozen=True, slots=True)
+class _Asked:
+    row: int
+    sampler: Sampler
+    position: int
+
+    @property
+    def draw(self) -> Draw:
+        return Draw(self.sampler.config, *self.sampler.uniforms(self.position))
+
+
+@dataclass(frozen=True, slots=True)
+class _Change:
+    """What penalties changed in a row: which tokens, what their logits were, how many are forbidden now."""
+
+    row: int
+    tokens: NDArray[np.intp]
+    before: NDArray[np.float32]
+    forbidden: int
+
+    @classmethod
+    def of(cls, asked: _Asked, logits: Logits) -> "_Change":
+        """Penalise a row, unless its logits are no finite numbers."""
+        row, tokens = logits[asked.row], asked.sampler.penalised_tokens()
+        before = row[tokens]
+        if not np.isfinite(before).all():
+            return cls(asked.row, tokens, before, _UNSOUND)
+        asked.sampler.penalise(row)
+        return cls(asked.row, tokens, before, int(np.count_nonzero(row[tokens] == -np.inf)))
+
+    def undo(self, logits: Logits) -> None:
+        logits[self.row, self.tokens] = self.before
+
+
+@dataclass(frozen=True, slots=True)
+class _Ranking:
+    """The likeliest tokens of rows, with their logits float32 [rows, k]; `places` says where each row is."""
+
+    places: dict[int, int]
+    tokens: NDArray[np.int32]
+    logits: NDArray[np.float32]
+    infinite: NDArray[np.int64]
+    totals: NDArray[np.float64]
+
+    @classmethod
+    def of(
+        cls, ranker: LogitsRanker, logits: Logits, rows: Sequence[int], breadth: int, asked: Sequence[_Asked]
+    ) -> "_Ranking":
+        """Rank logits of these rows, all that are asked for among them."""
+        with_totals = any(_looks_at_totals(one.sampler.config) for one in asked)
+        top = ranker.top_logits(logits, breadth, with_totals=with_totals)
+        totals = top.totals if top.totals is not None else np.zeros(len(rows))
+        likeliest = np.take_along_axis(logits, top.tokens, axis=1)
+        return cls({row: i for i, row in enumerate(rows)}, top.tokens, likeliest, top.infinite, totals)
+
+    def is_sound(self, row: int, change: _Change | None) -> bool:
+        """Tell whether all logits were finite, and some are left that penalties do not forbid."""
+        place = self.places[row]
+        if change is None:
+            return not self.infinite[place]
+        is_expected = int(self.infinite[place]) == change.forbidden
+        return is_expected and bool(self.logits[place, 0] > -np.inf)
+
+    def choose(self, asked: Sequence[_Asked], chosen: list[int]) -> list[_Asked]:
+        """Write the tokens of rows to `chosen`; return those that may draw from more than is ranked."""
+        drawing = [one for one in asked if one.sampler.config.temperature != 0]
+        for one in asked:
+            chosen[one.row] = int(self.tokens[self.places[one.row], 0])
+        if not drawing:
+            return []
+        places = [self.places[one.row] for one in drawing]
+        draws = [one.draw for one in drawing]
+        narrowing = Narrowing(self.tokens[places], self.logits[places], self.totals[places], draws)
+        is_enough = narrowing.is_enough().tolist()
+        for one, token, is_known in zip(drawing, narrowing.tokens(), is_enough, strict=True):
+            chosen[one.row] = token if is_known else OPEN
+        return [one for one, is_known in zip(drawing, is_enough, strict=True) if not is_known]
+
+
+def _looks_at_totals(config: GenerationConfig) -> bool:
+    return config.temperature != 0 and not config.top_k and config.top_p < 1
