@@ -3,8 +3,8 @@
 import mlx.core as mx
 import numpy as np
 
-from rase_models.backends.metal.groups import Group, Window
-from rase_models.backends.metal.run import Run
+from rase_models.backends.metal.groups import Group
+from rase_models.backends.metal.run import Run, Seen
 from rase_models.program import Attention
 
 
@@ -16,9 +16,9 @@ def attention(op: Attention, run: Run) -> None:
         rows = mx.array(group.rows)
         if op.k is not None and op.v is not None:
             cache.write(table, group, run.buffers[op.k][rows], run.buffers[op.v][rows])
-        window = run.window(index, cache.group, op.window, op.chunked)
+        seen = run.seen(index, cache.group, op.window, op.chunked)
         q = _heads(run.buffers[op.q][rows], op.head_count).astype(cache.dtype)
-        out = _attend(op, run, q, window, *cache.read(window.blocks))
+        out = _attend(op, run, q, seen, *cache.read(seen.blocks))
         results.append(_rows_again(out.astype(mx.float32), group))
     run.buffers[op.out] = run.gathered(results)
 
@@ -33,11 +33,9 @@ def _rows_again(out: mx.array, group: Group) -> mx.array:
     return out.transpose(0, 2, 1, 3).reshape(*group.rows.shape, -1)
 
 
-def _attend(
-    op: Attention, run: Run, q: mx.array, window: Window, keys: mx.array, values: mx.array
-) -> mx.array:
+def _attend(op: Attention, run: Run, q: mx.array, seen: Seen, keys: mx.array, values: mx.array) -> mx.array:
     """Return [sequences, heads, rows of each, value length]."""
-    mask = _mask(op, window)
+    mask = _mask(op, seen)
     sinks = None if op.sinks is None else run.vector(op.sinks).reshape(-1)
     if op.soft_cap is None:
         sinks = None if sinks is None else sinks.astype(q.dtype)
@@ -46,13 +44,12 @@ def _attend(
     return _soft_capped(op, op.soft_cap, q, mask, sinks, keys, values)
 
 
-def _mask(op: Attention, window: Window) -> mx.array:
+def _mask(op: Attention, seen: Seen) -> mx.array:
     """Return which positions are visible; with slopes, what is added to scores, minus infinity elsewhere."""
-    visible = mx.array(window.visible)
     if not op.slopes:
-        return visible
-    distance = mx.array(window.distance.astype(np.float32))
-    return mx.where(visible, -distance * mx.array(op.slopes).reshape(-1, 1, 1), -mx.inf)
+        return seen.visible
+    distance = mx.array(seen.distance.astype(np.float32))
+    return mx.where(seen.visible, -distance * mx.array(op.slopes).reshape(-1, 1, 1), -mx.inf)
 
 
 def _soft_capped(

@@ -4,14 +4,13 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 import mlx.core as mx
-import numpy as np
 
 from rase_models.backends.metal.block_kernels import MOST_ROWS, BlockKernels
-from rase_models.backends.metal.cutting import rows_between
+from rase_models.backends.metal.stacks import gathered_floats, rows_between
 
 _FEW = 2 * MOST_ROWS
 """Rows that kernels multiply; more are worth a copy of the weights as floats."""
-_DECODED_AT_ONCE = 1 << 26  # weights, so that such copies stay small beside the model
+_DECODED_AT_ONCE = 1 << 28  # weights, so that such copies stay small beside the model
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,8 +36,10 @@ class BlockMatrix:
         few = [x[None, start : start + MOST_ROWS] for start in range(0, x.shape[0], MOST_ROWS)]
         return mx.concatenate([self._product(rows, first, 1)[0] for rows in few])
 
-    def gathered(self, x: mx.array, experts: mx.array) -> mx.array:
+    def gathered(self, x: mx.array, experts: mx.array, *, is_sorted: bool = False) -> mx.array:
         """Return the products of x [rows, 1 or used, 1, in] with each row's experts [rows, used]."""
+        if experts.size > _FEW * self.blocks.shape[0] and self._weights <= _DECODED_AT_ONCE:
+            return gathered_floats(x, self._stack(self.dtype), experts, is_sorted=is_sorted)
         shared = experts.shape[1] // x.shape[1]
         rows = x.reshape(-1, 1, self.columns)
         out = self._product(rows, experts.reshape(-1).astype(mx.uint32), shared)
@@ -50,9 +51,7 @@ class BlockMatrix:
 
     def floats(self) -> mx.array:
         """Return everything as float32."""
-        flat = self._flat()
-        everything = self.rows(mx.arange(flat.shape[0], dtype=mx.uint32))
-        return everything.reshape(*self.blocks.shape[:-1], self.columns)
+        return self._stack(mx.float32)
 
     def part(self, first: int, last: int) -> "BlockMatrix":
         """Return rows `first` to last - 1 of the matrix or of each of a stack."""
@@ -66,13 +65,24 @@ class BlockMatrix:
     def _product(self, x: mx.array, experts: mx.array, shared: int) -> mx.array:
         return self.kernels.product(self._flat(), x, experts, self.blocks.shape[-2], shared)
 
+    @property
+    def _weights(self) -> int:
+        return self._flat().shape[0] * self.columns
+
     def _flat(self) -> mx.array:
         return self.blocks.reshape(-1, self.blocks.shape[-1])
 
+    def _stack(self, dtype: mx.Dtype) -> mx.array:
+        """Return everything as floats."""
+        whole = self._between(0, self._flat().shape[0], dtype)
+        return whole.reshape(*self.blocks.shape[:-1], self.columns)
+
     def _decoded(self) -> Iterator[mx.array]:
         """Give the rows as floats, some at a time."""
-        outs = self.blocks.shape[-2]
-        some = max(1, _DECODED_AT_ONCE // self.columns)
+        outs, some = self.blocks.shape[-2], max(1, _DECODED_AT_ONCE // self.columns)
         for first in range(0, outs, some):
-            indices = mx.array(np.arange(first, min(first + some, outs), dtype=np.uint32))
-            yield self.kernels.look_up(self._flat(), indices, self.columns, self.dtype)
+            yield self._between(first, min(first + some, outs), self.dtype)
+
+    def _between(self, first: int, last: int, dtype: mx.Dtype) -> mx.array:
+        indices = mx.arange(first, last, dtype=mx.uint32)
+        return self.kernels.look_up(self._flat(), indices, self.columns, dtype)

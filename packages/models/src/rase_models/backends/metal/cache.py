@@ -49,9 +49,9 @@ class LayerCache:
         self.keys[blocks, slots] = keys.reshape(*slots.shape, *self.keys.shape[2:]).astype(self.dtype)
         self.values[blocks, slots] = values.reshape(*slots.shape, *self.values.shape[2:]).astype(self.dtype)
 
-    def read(self, blocks: NDArray[np.int32]) -> tuple[mx.array, mx.array]:
+    def read(self, blocks: mx.array) -> tuple[mx.array, mx.array]:
         """Return keys and values of blocks [sequences, blocks]: [sequences, heads, positions, length]."""
-        keys, values = (_joined(array[mx.array(blocks)]) for array in (self.keys, self.values))
+        keys, values = (_joined(array[blocks]) for array in (self.keys, self.values))
         return keys, values
 
 

@@ -1,23 +1,43 @@
 """Mixtures of experts: which experts a row gets, and their products."""
 
+from dataclasses import dataclass
+
 import mlx.core as mx
 
-from rase_models.backends.metal.activations import gated
+from rase_models.backends.metal.activations import GATES
 from rase_models.backends.metal.run import Run
 from rase_models.program import MoeFfn, Scoring
 
+_WORTH_SORTING = 64  # products
+
 
 def moe_ffn(op: MoeFfn, run: Run) -> None:
-    x = run.buffers[op.x]
     experts, shares = _chosen(op, run)
+    mix = _mixed_by_expert if experts.size >= _WORTH_SORTING else _mixed
+    run.buffers[op.out] = mix(op, run, run.buffers[op.x], experts, shares).sum(axis=1)
+
+
+def _mixed_by_expert(op: MoeFfn, run: Run, x: mx.array, experts: mx.array, shares: mx.array) -> mx.array:
+    """Do the same for the rows of one expert after those of another, so that each is read once."""
+    used = experts.shape[1]
+    order = mx.argsort(experts.reshape(-1))
+    by_expert = (x[order // used], experts.reshape(-1, 1)[order], shares.reshape(-1, 1)[order])
+    outs = _mixed(op, run, *by_expert, is_sorted=True)
+    return outs[mx.argsort(order)].reshape(*experts.shape, -1)
+
+
+def _mixed(
+    op: MoeFfn, run: Run, x: mx.array, experts: mx.array, shares: mx.array, *, is_sorted: bool = False
+) -> mx.array:
+    """Return what the experts make of rows, by their shares: [rows, used, out]."""
     rows = x[:, None, None, :]
     if op.weighs_inputs:
         rows, shares = rows * shares[..., None, None], mx.ones_like(shares)
-    gate = _product(run, op.gate, op.gate_scales, op.gate_bias, rows, experts)
-    up = _product(run, op.up, op.up_scales, op.up_bias, rows, experts)
-    hidden = gated(op.activation, gate, up)
-    down = _product(run, op.down, op.down_scales, op.down_bias, hidden, experts)
-    run.buffers[op.out] = (down[:, :, 0] * shares[..., None]).sum(axis=1)
+    chosen = _Chosen(run, experts, is_sorted)
+    gate = chosen.product(op.gate, op.gate_scales, op.gate_bias, rows)
+    up = chosen.product(op.up, op.up_scales, op.up_bias, rows)
+    down = chosen.product(op.down, op.down_scales, op.down_bias, GATES[op.activation](gate, up))
+    return down[:, :, 0] * shares[..., None]
 
 
 def _chosen(op: MoeFfn, run: Run) -> tuple[mx.array, mx.array]:
@@ -50,11 +70,17 @@ def _within_best_groups(op: MoeFfn, rank: mx.array) -> mx.array:
     return mx.where(is_used[..., None], groups, -mx.inf).reshape(rank.shape)
 
 
-def _product(
-    run: Run, weight: str, scales: tuple[float, ...], bias: str | None, x: mx.array, experts: mx.array
-) -> mx.array:
-    """Return the products of x [rows, 1 or used, 1, in] with the experts: [rows, used, 1, out]."""
-    out = run.weights[weight].gathered(x, experts)
-    if scales:
-        out = out * mx.array(scales)[experts][..., None, None]
-    return out if bias is None else out + run.vector(bias)[experts][:, :, None]
+@dataclass(frozen=True, slots=True)
+class _Chosen:
+    """The experts of rows, [rows, used]; `is_sorted` if they are all in ascending order."""
+
+    run: Run
+    experts: mx.array
+    is_sorted: bool
+
+    def product(self, weight: str, scales: tuple[float, ...], bias: str | None, x: mx.array) -> mx.array:
+        """Return the products of x [rows, 1 or used, 1, in] with the experts: [rows, used, 1, out]."""
+        out = self.run.weights[weight].gathered(x, self.experts, is_sorted=self.is_sorted)
+        if scales:
+            out = out * mx.array(scales)[self.experts][..., None, None]
+        return out if bias is None else out + self.run.vector(bias)[self.experts][:, :, None]

@@ -11,8 +11,8 @@ from rase_models.backends.metal.affine import AFFINE, GROUP, AffineForm, pack, p
 from rase_models.backends.metal.block_formats import BLOCK_FORMATS
 from rase_models.backends.metal.block_kernels import KernelMaker, block_kernels
 from rase_models.backends.metal.block_matrix import BlockMatrix
-from rase_models.backends.metal.cutting import rows_between
 from rase_models.backends.metal.device import Device
+from rase_models.backends.metal.stacks import gathered_floats, rows_between
 from rase_models.gguf import TensorInfo, Weight
 from rase_models.gguf.quants import BLOCK_DTYPES, dequantize
 from rase_models.gguf.types import TYPE_LAYOUTS, GgmlType
@@ -31,12 +31,9 @@ class FloatMatrix:
         """Return x @ matrix.T, float32 [rows, out]."""
         return (x.astype(self.values.dtype) @ mx.swapaxes(self.values, -1, -2)).astype(mx.float32)
 
-    def gathered(self, x: mx.array, experts: mx.array) -> mx.array:
+    def gathered(self, x: mx.array, experts: mx.array, *, is_sorted: bool = False) -> mx.array:
         """Return the products of x [rows, 1 or used, 1, in] with each row's experts [rows, used]."""
-        whole = mx.gather_mm(
-            x.astype(self.values.dtype), mx.swapaxes(self.values, -1, -2), rhs_indices=experts
-        )
-        return whole.astype(mx.float32)
+        return gathered_floats(x, self.values, experts, is_sorted=is_sorted)
 
     def rows(self, indices: mx.array) -> mx.array:
         """Return rows as float32 [indices, in]."""
@@ -73,7 +70,7 @@ class AffineMatrix:
         )
         return out.astype(mx.float32)
 
-    def gathered(self, x: mx.array, experts: mx.array) -> mx.array:
+    def gathered(self, x: mx.array, experts: mx.array, *, is_sorted: bool = False) -> mx.array:
         """Return the products of x [rows, 1 or used, 1, in] with each row's experts [rows, used]."""
         out = mx.gather_qmm(
             x.astype(self.scales.dtype),
@@ -82,6 +79,7 @@ class AffineMatrix:
             transpose=True,
             group_size=GROUP,
             bits=self.bits,
+            sorted_indices=is_sorted,
         )
         return out.astype(mx.float32)
 

@@ -4,13 +4,13 @@ from collections.abc import Callable, Mapping
 from types import MappingProxyType
 
 import mlx.core as mx
-import numpy as np
 
-from rase_models.backends.metal.activations import ACTIVATIONS, gated
+from rase_models.backends.metal.activations import ACTIVATIONS, GATES
 from rase_models.backends.metal.attention import attention
 from rase_models.backends.metal.experts import moe_ffn
 from rase_models.backends.metal.mixing import add_dots, blend, mix_parts, rescale, scale, sparsify
 from rase_models.backends.metal.recurrent import gated_delta, short_conv, state_scan
+from rase_models.backends.metal.rotation import rotate
 from rase_models.backends.metal.run import Run
 from rase_models.backends.metal.scans import keyed_scan, selective_scan, shift
 from rase_models.program import (
@@ -32,8 +32,6 @@ from rase_models.program import (
     Op,
     Rescale,
     RmsNorm,
-    Rope,
-    RopePairing,
     Rotate,
     Scale,
     SelectiveScan,
@@ -52,23 +50,24 @@ def embed(op: Embed, run: Run) -> None:
 
 
 def rms_norm(op: RmsNorm, run: Run) -> None:
-    parts = run.parts(op.x, op.heads)
-    normed = parts * mx.rsqrt(mx.mean(mx.square(parts), axis=-1, keepdims=True) + op.eps)
-    run.buffers[op.out] = _flat(_weighed(op, run, normed))
+    weight, after = _weights(op, run)
+    normed = mx.fast.rms_norm(run.parts(op.x, op.heads), weight, op.eps)
+    run.buffers[op.out] = _flat(normed if after is None else normed * after)
 
 
 def layer_norm(op: LayerNorm, run: Run) -> None:
-    parts = run.parts(op.x, op.heads)
-    parts = parts - mx.mean(parts, axis=-1, keepdims=True)
-    variance = mx.mean(mx.square(parts), axis=-1, keepdims=True)
-    normed = _weighed(op, run, parts * mx.rsqrt(variance + op.eps))
-    if op.bias is not None:
-        normed = normed + _of_parts(op, run, op.bias)
-    run.buffers[op.out] = _flat(normed)
+    weight, after = _weights(op, run)
+    normed = mx.fast.layer_norm(run.parts(op.x, op.heads), weight, None, op.eps)
+    normed = normed if after is None else normed * after
+    run.buffers[op.out] = _flat(normed if op.bias is None else normed + _of_parts(op, run, op.bias))
 
 
-def _weighed(op: RmsNorm | LayerNorm, run: Run, normed: mx.array) -> mx.array:
-    return normed if op.weight is None else normed * _of_parts(op, run, op.weight)
+def _weights(op: RmsNorm | LayerNorm, run: Run) -> tuple[mx.array | None, mx.array | None]:
+    """Return a norm's weight for MLX to apply, if all parts have the same, or else what to multiply with."""
+    if op.weight is None:
+        return None, None
+    weight = _of_parts(op, run, op.weight)
+    return (weight[0], None) if weight.shape[0] == 1 else (None, weight)
 
 
 def _of_parts(op: RmsNorm | LayerNorm, run: Run, name: str) -> mx.array:
@@ -109,31 +108,6 @@ def copy_parts(op: CopyParts, run: Run) -> None:
     run.buffers[op.out] = _flat(mx.concatenate([before, x, after], axis=-1))
 
 
-def rotate(op: Rotate, run: Run) -> None:
-    x, rope = run.parts(op.x, op.heads), op.rope
-    cosine, sine = _turns(rope, run.rows.positions)
-    turning, rest = x[..., : rope.dimensions], x[..., rope.dimensions :]
-    if rope.pairing is RopePairing.ADJACENT:
-        a, b = turning[..., 0::2], turning[..., 1::2]
-        turned = mx.stack([a * cosine - b * sine, a * sine + b * cosine], axis=-1)
-        turned = turned.reshape(turning.shape)
-    else:
-        a, b = mx.split(turning, 2, axis=-1)
-        turned = mx.concatenate([a * cosine - b * sine, a * sine + b * cosine], axis=-1)
-    run.buffers[op.x] = _flat(mx.concatenate([turned, rest], axis=-1))
-
-
-def _turns(
-    rope: Rope, positions: np.ndarray[tuple[int, ...], np.dtype[np.int32]]
-) -> tuple[mx.array, mx.array]:
-    """Return cosines and sines for the pairs of every row, [rows, 1, pairs]; angles are float64."""
-    angles = positions[:, None, None] * np.array(rope.frequencies)
-    steps = np.log1p((positions + rope.growth_first) // rope.growth_length)
-    magnitude = (rope.magnitude * (1 + rope.growth * steps))[:, None, None]
-    cosine, sine = np.cos(angles) * magnitude, np.sin(angles) * magnitude
-    return mx.array(cosine.astype(np.float32)), mx.array(sine.astype(np.float32))
-
-
 def activate(op: Activate, run: Run) -> None:
     x = run.buffers[op.x]
     run.buffers[op.out] = ACTIVATIONS[op.activation](x if op.bias is None else x + run.vector(op.bias))
@@ -143,7 +117,7 @@ def gated_activation(op: GatedActivation, run: Run) -> None:
     gate, up = run.buffers[op.gate], run.buffers[op.up]
     if gate.shape[-1] > 1:
         gate = mx.repeat(gate, up.shape[-1] // gate.shape[-1], axis=-1)
-    run.buffers[op.out] = gated(op.activation, gate, up)
+    run.buffers[op.out] = GATES[op.activation](gate, up)
 
 
 def soft_cap(op: SoftCap, run: Run) -> None:

@@ -8,8 +8,18 @@ import numpy as np
 
 from rase_models.backends.base import Rows
 from rase_models.backends.metal.cache import LayerCache
-from rase_models.backends.metal.groups import Group, Window, groups_of, window_of
+from rase_models.backends.metal.groups import Group, Ints, groups_of, window_of
 from rase_models.backends.metal.matrices import Matrix
+from rase_models.program import Rope
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """A Window, `blocks` and `visible` on the device."""
+
+    blocks: mx.array
+    visible: mx.array
+    distance: Ints
 
 
 @dataclass(slots=True)
@@ -18,6 +28,7 @@ class Run:
 
     Attributes:
         states: of each stateful op, float32 [slots, size]; ops put new arrays there.
+        turns: cosines and sines of rotations, computed once in a run.
     """
 
     rows: Rows
@@ -26,7 +37,8 @@ class Run:
     states: list[mx.array]
     groups: tuple[Group, ...]
     buffers: dict[str, mx.array] = field(default_factory=dict)
-    _windows: dict[tuple[int, int, int | None, bool], Window] = field(default_factory=dict)
+    turns: dict[Rope, tuple[mx.array, mx.array]] = field(default_factory=dict)
+    _seen: dict[tuple[int, int, int | None, bool], Seen] = field(default_factory=dict)
 
     @classmethod
     def of(
@@ -44,13 +56,14 @@ class Run:
         """Return a weight as float32."""
         return self.weights[name].floats()
 
-    def window(self, group: int, kv_group: int, window: int | None, chunked: bool) -> Window:
+    def seen(self, group: int, kv_group: int, window: int | None, chunked: bool) -> Seen:
         """Return what a group of sequences sees in a group of layers; computed once in a run."""
         key = (group, kv_group, window, chunked)
-        if key not in self._windows:
+        if key not in self._seen:
             table = self.rows.block_tables[kv_group]
-            self._windows[key] = window_of(self.groups[group], table, window, chunked)
-        return self._windows[key]
+            found = window_of(self.groups[group], table, window, chunked)
+            self._seen[key] = Seen(mx.array(found.blocks), mx.array(found.visible), found.distance)
+        return self._seen[key]
 
     def gathered(self, values: Sequence[mx.array]) -> mx.array:
         """Put results of the groups, [sequences, rows of each, width], back in the run's order."""

@@ -1,0 +1,26 @@
+"""Parts of matrices, and products with those of a stack."""
+
+import mlx.core as mx
+
+
+def rows_between(array: mx.array, first: int, last: int) -> mx.array:
+    """Return rows `first` to last - 1 of a matrix, or of each of a stack: the latter as a copy.
+
+    The rows of one matrix are adjacent, so that a view does; kernels would copy those of a stack in each run.
+    """
+    rows = array[..., first:last, :]
+    if array.ndim > 2:
+        rows = mx.contiguous(rows)
+        mx.eval(rows)
+    return rows
+
+
+def gathered_floats(x: mx.array, stack: mx.array, experts: mx.array, *, is_sorted: bool) -> mx.array:
+    """Return the products of x [rows, 1 or used, 1, in] with matrices [out, in] of a stack, float32.
+
+    `experts` [rows, used] says which; they may be in ascending order, which MLX can make use of.
+    """
+    out = mx.gather_mm(
+        x.astype(stack.dtype), mx.swapaxes(stack, -1, -2), rhs_indices=experts, sorted_indices=is_sorted
+    )
+    return out.astype(mx.float32)
