@@ -6,9 +6,9 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from rase_models.testing_layers import LLAMA, ODD_LAYERS, TENSORS
-from rase_models.testing_metadata import BY_LAYER, METADATA
-from rase_models.testing_shapes import ODD_SHAPES, OTHER_SHAPES, SHAPES, WHOLE
+from rase_models import testing_layers, testing_metadata, testing_recurrent, testing_shapes
+from rase_models.testing_layers import LLAMA, ODD_LAYERS
+from rase_models.testing_shapes import ODD_SHAPES, SHAPES
 from rase_models.testing_sizes import (
     CONTEXT,
     DEPTH,
@@ -57,6 +57,12 @@ __all__ = [
     "sketch",
     "write_gguf",
 ]
+
+TENSORS = {**testing_layers.TENSORS, **testing_recurrent.TENSORS}
+METADATA = {**testing_metadata.METADATA, **testing_recurrent.METADATA}
+BY_LAYER = {**testing_metadata.BY_LAYER, **testing_recurrent.BY_LAYER}
+OTHER_SHAPES = {**testing_shapes.OTHER_SHAPES, **testing_recurrent.SHAPES}
+WHOLE = {**testing_shapes.WHOLE, **testing_recurrent.WHOLE}
 
 
 def sketch(architecture: str, layers: int = 2, seed: int = 0) -> tuple[Metadata, Tensors]:

@@ -5,7 +5,6 @@ layer; layers may choose among experts beside their network.
 """
 
 import math
-from dataclasses import dataclass
 
 from rase_models.architectures.builder import Norm, ProgramBuilder
 from rase_models.architectures.differences import Differences, LayerPositions
@@ -14,26 +13,16 @@ from rase_models.architectures.feed_forward import feed_forward
 from rase_models.architectures.layer_embeddings import embed_layers, layer_embedding
 from rase_models.architectures.positions import window_flags
 from rase_models.architectures.rope import DIVISORS, plain_rope, read_base, read_rope
+from rase_models.architectures.shared_keys import LayerKind, attend_sharing
 from rase_models.program import (
     Activation,
     Add,
-    Attention,
-    KvLayer,
     Program,
     RmsNorm,
     RopePairing,
-    Rotate,
 )
 
 _PERIOD = 6
-
-
-@dataclass(frozen=True, slots=True)
-class _Kind:
-    """What the layers with a window have in common, or those without."""
-
-    positions: LayerPositions
-    length: int
 
 
 def build(b: ProgramBuilder) -> Program:
@@ -45,10 +34,10 @@ def build(b: ProgramBuilder) -> Program:
     )
     rows = b.embed("rows", math.sqrt(sizes.embedding_length))
     embeddings = embed_layers(b, rows)
-    caches: dict[_Kind, int] = {}
+    caches: dict[LayerKind, int] = {}
     own = sizes.block_count - b.keys.count("attention.shared_kv_layers", 0, most=sizes.block_count - 1)
     for layer, kind in enumerate(kinds):
-        values = _attend(
+        values = attend_sharing(
             b, layer, kind, b.norm("normed", rows, f"blk.{layer}.attn_norm"), caches, layer < own
         )
         if layer == sizes.block_count - 1:
@@ -60,7 +49,7 @@ def build(b: ProgramBuilder) -> Program:
     return b.program()
 
 
-def _kinds(b: ProgramBuilder) -> list[_Kind]:
+def _kinds(b: ProgramBuilder) -> list[LayerKind]:
     """Read the positions and the length of the heads of every layer."""
     sizes, key = b.sizes, "attention.key_length_swa"
     length = b.keys.count(key, sizes.key_length, most=1 << 16)
@@ -80,52 +69,9 @@ def _kinds(b: ProgramBuilder) -> list[_Kind]:
     flags = window_flags(b, _PERIOD)
     if not all(flags):
         b.tensors.vector(DIVISORS, whole.dimensions // 2)
-    windowed = _Kind(LayerPositions(local, b.keys.count("attention.sliding_window")), length)
-    others = _Kind(LayerPositions(whole), sizes.key_length)
+    windowed = LayerKind(LayerPositions(local, b.keys.count("attention.sliding_window")), length)
+    others = LayerKind(LayerPositions(whole), sizes.key_length)
     return [windowed if flag else others for flag in flags]
-
-
-def _attend(
-    b: ProgramBuilder, layer: int, kind: _Kind, x: str, caches: dict[_Kind, int], has_keys: bool
-) -> str:
-    """Emit attention; layers without keys use those of the last layer of their kind that has some."""
-    sizes, prefix, length = b.sizes, f"blk.{layer}.attn_", kind.length
-    heads = b.keys.require("attention.head_count", sizes.head_counts[layer])
-    heads_kv = b.keys.require("attention.head_count_kv", sizes.head_counts_kv[layer])
-    k, v = None, None
-    if has_keys and f"{prefix}qkv.weight" in b.tensors:
-        widths = (("q", heads * length), ("k", heads_kv * length), ("v", heads_kv * length))
-        q, k, v = b.split_linear(widths, x, f"{prefix}qkv")
-    else:
-        q = b.linear("q", x, f"{prefix}q", heads * length)
-        if has_keys:
-            k, v = _keys_and_values(b, prefix, x, heads_kv * length)
-    if k is not None and v is not None:
-        b.norm(v, v, None, heads_kv)
-        caches[kind] = b.kv_layer(KvLayer(heads_kv, length, length, kind.positions.window))
-        _prepare(b, kind, k, f"{prefix}k_norm", heads_kv)
-    elif kind not in caches:
-        raise b.keys.error("attention.shared_kv_layers", "fewer", f"no keys for layer {layer} to share")
-    _prepare(b, kind, q, f"{prefix}q_norm", heads)
-    for name in () if has_keys else ("k", "v", "k_norm"):
-        b.tensors.ignore(f"{prefix}{name}.weight")
-    out, window = b.buffer("attended", heads * length), kind.positions.window
-    op = Attention(out, q, k, v, caches[kind], heads, heads_kv, length, length, 1.0, window)
-    b.emit(op)
-    return out
-
-
-def _keys_and_values(b: ProgramBuilder, prefix: str, x: str, width: int) -> tuple[str, str]:
-    """Emit keys and values, from one matrix where there is none for values."""
-    k = b.linear("k", x, f"{prefix}k", width)
-    name = "v" if f"{prefix}v.weight" in b.tensors else "k"
-    return k, b.linear("v", x, f"{prefix}{name}", width)
-
-
-def _prepare(b: ProgramBuilder, kind: _Kind, x: str, norm: str, heads: int) -> None:
-    b.norm(x, x, norm, heads)
-    if kind.positions.rope is not None:
-        b.emit(Rotate(x, heads, kind.positions.rope))
 
 
 def _finish_layer(

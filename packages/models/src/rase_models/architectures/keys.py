@@ -79,6 +79,13 @@ class ArchitectureKeys:
         value = self._file.number(self._full(key), None)
         return default if value is None else self._checked_number(key, value)
 
+    def numbers(self, key: str, count: int) -> tuple[float, ...]:
+        """Return an array of so many numbers, of which none need be finite."""
+        values = self._file.numbers(self._full(key))
+        if len(values) != count:
+            raise self.error(key, f"{count} numbers", f"{len(values)} of them")
+        return values
+
     def boolean(self, key: str, default: bool) -> bool:
         """Return a bool."""
         return self._file.boolean(self._full(key), default)

@@ -1,5 +1,6 @@
 """What a model computes, apart from how: the op vocabulary and the Program."""
 
+from rase_models.program.mixing_ops import AddDots, Blend, MixParts, Rescale, Scale, Sparsify
 from rase_models.program.ops import (
     Activate,
     Activation,
@@ -25,32 +26,42 @@ from rase_models.program.ops import (
 )
 from rase_models.program.program import KvGroup, KvLayer, Program, TensorSlice
 from rase_models.program.rope import Rope, RopePairing
+from rase_models.program.state_ops import KeyedScan, SelectiveScan, Shift
 
 __all__ = [
     "Activate",
     "Activation",
     "Add",
+    "AddDots",
     "Attention",
+    "Blend",
     "CopyParts",
     "Embed",
     "GatedActivation",
     "GatedDelta",
     "HeadLinear",
+    "KeyedScan",
     "KvGroup",
     "KvLayer",
     "LayerNorm",
     "Linear",
+    "MixParts",
     "MoeFfn",
     "Op",
     "Program",
+    "Rescale",
     "RmsNorm",
     "Rope",
     "RopePairing",
     "Rotate",
+    "Scale",
     "Scoring",
     "SelectOutputs",
+    "SelectiveScan",
+    "Shift",
     "ShortConv",
     "SoftCap",
+    "Sparsify",
     "StateScan",
     "TensorSlice",
     "tensors_of",

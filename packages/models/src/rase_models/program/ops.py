@@ -11,7 +11,9 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import ClassVar
 
+from rase_models.program.mixing_ops import AddDots, Blend, MixParts, Rescale, Scale, Sparsify
 from rase_models.program.rope import Rope
+from rase_models.program.state_ops import KeyedScan, SelectiveScan, Shift
 
 
 class Activation(Enum):
@@ -25,6 +27,8 @@ class Activation(Enum):
     """1 / (1 + exp(-x))."""
     SOFTPLUS = "softplus"
     """ln(1 + exp(x))."""
+    EXP = "exp"
+    """exp(x)."""
     RELU = "relu"
     """max(x, 0)."""
     RELU_SQUARED = "relu_squared"
@@ -374,6 +378,15 @@ Op = (
     | StateScan
     | GatedDelta
     | SelectOutputs
+    | Scale
+    | Blend
+    | MixParts
+    | Rescale
+    | Sparsify
+    | AddDots
+    | Shift
+    | SelectiveScan
+    | KeyedScan
 )
 
 

@@ -16,7 +16,9 @@ from rase_models.gguf import TensorInfo, Weight
 from rase_models.gguf.quants import dequantize
 from rase_models.program import (
     Activate,
+    AddDots,
     Attention,
+    Blend,
     Embed,
     GatedDelta,
     HeadLinear,
@@ -26,6 +28,8 @@ from rase_models.program import (
     Op,
     Program,
     RmsNorm,
+    Scale,
+    SelectiveScan,
     ShortConv,
     StateScan,
     TensorSlice,
@@ -82,9 +86,11 @@ def vector_names(ops: Iterable[Op]) -> frozenset[str]:
             names.add(op.bias)
         if isinstance(op, ShortConv):
             names.add(op.weight)
-        if isinstance(op, StateScan | GatedDelta):
+        if isinstance(op, Scale | Blend | AddDots):
+            names.add(op.weight)
+        if isinstance(op, StateScan | SelectiveScan | GatedDelta):
             names.add(op.decay)
-        if isinstance(op, StateScan):
+        if isinstance(op, StateScan | SelectiveScan):
             names.add(op.skip)
         if isinstance(op, Attention):
             names.add(op.sinks)

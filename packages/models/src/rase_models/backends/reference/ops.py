@@ -30,24 +30,33 @@ from rase_models.program import (
     RopePairing,
     Rotate,
     Scoring,
+    AddDots,
     SelectOutputs,
+    Blend,
     ShortConv,
     SoftCap,
     StateScan,
 )
 
+    KeyedScan,
 Floats = NDArray[np.float32]
 
+    MixParts,
 
 @dataclass(slots=True)
+    Rescale,
 class Run:
     """A run of a Program: its rows, weights, caches, the buffers so far, and the states of stateful ops.
 
     Buffers are float32 [rows, width], states float32 [slots, size].
+    Scale,
     """
+    SelectiveScan,
 
+    Shift,
     rows: Rows
     weights: Mapping[str, Floats]
+    Sparsify,
     caches: tuple[LayerCache, ...]
     buffers: dict[str, Floats] = field(default_factory=dict)
     states: Sequence[Floats] = ()
@@ -334,6 +343,12 @@ ACTIVATIONS: Mapping[Activation, Callable[[Floats], Floats]] = MappingProxyType(
     }
 )
 
+def exp(x: Floats) -> Floats:
+    """Return e^x, which is infinity where it overflows."""
+    with np.errstate(over="ignore"):
+        return np.exp(x)
+
+
 _CLAMP, _CLAMPED_ALPHA = 7.0, 1.702
 
 _OPS: Mapping[type[Op], Callable[..., None]] = MappingProxyType(
@@ -345,6 +360,7 @@ _OPS: Mapping[type[Op], Callable[..., None]] = MappingProxyType(
         Embed: embed,
         GatedActivation: gated_activation,
         GatedDelta: gated_delta,
+        Activation.EXP: exp,
         HeadLinear: head_linear,
         LayerNorm: layer_norm,
         Linear: linear,
@@ -357,8 +373,17 @@ _OPS: Mapping[type[Op], Callable[..., None]] = MappingProxyType(
         StateScan: state_scan,
     }
 )
+        AddDots: add_dots,
 
+        Blend: blend,
 
 def execute(op: Op, run: Run) -> None:
     """Execute one op on the buffers of a run."""
     _OPS[type(op)](op, run)
+        KeyedScan: keyed_scan,
+        MixParts: mix_parts,
+        Rescale: rescale,
+        Scale: scale,
+        SelectiveScan: selective_scan,
+        Shift: shift,
+        Sparsify: sparsify,

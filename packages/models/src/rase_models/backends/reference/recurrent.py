@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from rase_models.program import GatedDelta, ShortConv, StateScan
+from rase_models.program import GatedDelta, KeyedScan, SelectiveScan, Shift, ShortConv, StateScan
 
 if TYPE_CHECKING:
     from rase_models.backends.reference.ops import Run
@@ -52,6 +52,43 @@ def gated_delta(op: GatedDelta, run: "Run") -> None:
             change = beta[row] * (v[row] - np.einsum("hkv,hk->hv", h, k[row]))
             h += k[row][..., None] * change[:, None]
             out[row] = np.einsum("hkv,hk->hv", h, q[row]) / np.sqrt(np.float32(q.shape[-1]))
+    run.buffers[op.out] = out.reshape(len(v), -1)
+
+
+def shift(op: Shift, run: "Run") -> None:
+    x = run.buffers[op.x]
+    out = np.empty_like(x)
+    for rows, state in _sequences(run, op.state):
+        out[rows] = np.concatenate([state[None], x[rows[:-1]]])
+        state[:] = x[rows[-1]]
+    run.buffers[op.out] = out
+
+
+def selective_scan(op: SelectiveScan, run: "Run") -> None:
+    x, step, b, c = (run.buffers[name] for name in (op.x, op.step, op.b, op.c))
+    decay, skip, out = run.weights[op.decay], run.weights[op.skip].reshape(-1), np.empty_like(x)
+    for rows, state in _sequences(run, op.state):
+        h = state.reshape(x.shape[1], b.shape[1])
+        for row in rows:
+            h[:] = np.exp(step[row, :, None] * decay) * h + (step[row] * x[row])[:, None] * b[row]
+            out[row] = h @ c[row] + skip * x[row]
+    run.buffers[op.out] = out
+
+
+def keyed_scan(op: KeyedScan, run: "Run") -> None:
+    q, k, v, keep = (_parts(run, name, op.heads) for name in (op.q, op.k, op.v, op.keep))
+    correction = None if op.a is None or op.b is None else [_parts(run, x, op.heads) for x in (op.a, op.b)]
+    out = np.empty_like(v)
+    for rows, state in _sequences(run, op.state):
+        h = state.reshape(op.heads, q.shape[-1], v.shape[-1])
+        for row in rows:
+            before = h.copy()
+            h[:] = keep[row, ..., None] * before + k[row, ..., None] * v[row, :, None]
+            if correction is not None:
+                a, b = (values[row] for values in correction)
+                h += b[..., None] * np.einsum("hkv,hk->hv", before, a)[:, None]
+            read = before if op.reads_before else h
+            out[row] = np.einsum("hkv,hk->hv", read, q[row]) * np.float32(op.scale)
     run.buffers[op.out] = out.reshape(len(v), -1)
 
 

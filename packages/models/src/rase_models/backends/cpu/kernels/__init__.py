@@ -6,8 +6,10 @@ _HERE = "rase_models.backends.cpu.kernels"
 
 BUILDERS: Mapping[str, str] = {
     "activate": f"{_HERE}.activation:activate",
+    "add_dots": f"{_HERE}.dots:add_dots",
     "add_rows": f"{_HERE}.addition:add_rows",
     "attend": f"{_HERE}.attention:attend",
+    "blend": f"{_HERE}.blend:blend",
     "choose_experts": f"{_HERE}.routes:choose_experts",
     "combine_experts": f"{_HERE}.experts:combine_experts",
     "copy_parts": f"{_HERE}.parts:copy_parts",
@@ -33,8 +35,12 @@ BUILDERS: Mapping[str, str] = {
     "run": f"{_HERE}.interpreter:run",
     "short_conv": f"{_HERE}.short_conv:short_conv",
     "soft_cap": f"{_HERE}.soft_cap:soft_cap",
+    "rescale": f"{_HERE}.rescale:rescale",
     "state_scan": f"{_HERE}.scans:state_scan",
     "store_kv": f"{_HERE}.kv_cache:store_kv",
     "worker": f"{_HERE}.interpreter:worker",
+    "scale": f"{_HERE}.scale:scale",
+    "selective_scan": f"{_HERE}.selective_scan:selective_scan",
 }
 """Names of kernels -> `module:function`, which takes the key's parameters and returns Python source."""
+    "sparsify": f"{_HERE}.sparsify:sparsify",

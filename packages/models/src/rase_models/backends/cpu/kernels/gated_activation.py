@@ -91,6 +91,7 @@ ACTIVATIONS: Mapping[str, Any] = {
     "sigmoid": _sigmoid,
     "softplus": _softplus,
     "relu": _relu,
+    "exp": exp,
     "relu_squared": _relu_squared,
     "none": _same,
 }

@@ -14,6 +14,14 @@ from rase_models.backends.cpu.lowering.matrices import (
     emit_head_linear,
     emit_linear,
 )
+from rase_models.backends.cpu.lowering.mixing import (
+    emit_add_dots,
+    emit_blend,
+    emit_mix_parts,
+    emit_rescale,
+    emit_scale,
+    emit_sparsify,
+)
 from rase_models.backends.cpu.lowering.recurrent import emit_gated_delta, emit_short_conv, emit_state_scan
 from rase_models.backends.cpu.lowering.rows import (
     emit_activate,
@@ -27,6 +35,7 @@ from rase_models.backends.cpu.lowering.rows import (
     emit_select,
     emit_soft_cap,
 )
+from rase_models.backends.cpu.lowering.scans import emit_keyed_scan, emit_selective_scan, emit_shift
 from rase_models.backends.cpu.op_table import place_waits
 from rase_models.backends.cpu.steps import AddLinear, GatedLinear, NormAdd, PreparedAttention, Step
 from rase_models.backends.cpu.weights import Weights
@@ -34,21 +43,30 @@ from rase_models.kv_type import KvType
 from rase_models.program import (
     Activate,
     Add,
+    AddDots,
     Attention,
+    Blend,
     CopyParts,
     Embed,
     GatedActivation,
     GatedDelta,
     HeadLinear,
+    KeyedScan,
     LayerNorm,
     Linear,
+    MixParts,
     MoeFfn,
     Program,
+    Rescale,
     RmsNorm,
     Rotate,
+    Scale,
+    SelectiveScan,
     SelectOutputs,
+    Shift,
     ShortConv,
     SoftCap,
+    Sparsify,
     StateScan,
 )
 
@@ -57,24 +75,33 @@ __all__ = ["Lowered", "lower"]
 EMITTERS: Mapping[type, Callable[..., None]] = {
     Activate: emit_activate,
     Add: emit_add,
+    AddDots: emit_add_dots,
     AddLinear: emit_add_linear,
     Attention: emit_attention,
+    Blend: emit_blend,
     CopyParts: emit_copy_parts,
     Embed: emit_embed,
     GatedActivation: emit_gated_activation,
     GatedDelta: emit_gated_delta,
     GatedLinear: emit_gated_linear,
     HeadLinear: emit_head_linear,
+    KeyedScan: emit_keyed_scan,
     LayerNorm: emit_layer_norm,
     Linear: emit_linear,
+    MixParts: emit_mix_parts,
     MoeFfn: emit_moe_ffn,
     NormAdd: emit_norm_add,
     PreparedAttention: emit_prepared_attention,
+    Rescale: emit_rescale,
     RmsNorm: emit_rms_norm,
     Rotate: emit_rotate,
+    Scale: emit_scale,
     SelectOutputs: emit_select,
+    SelectiveScan: emit_selective_scan,
+    Shift: emit_shift,
     ShortConv: emit_short_conv,
     SoftCap: emit_soft_cap,
+    Sparsify: emit_sparsify,
     StateScan: emit_state_scan,
 }
 """What makes rows of each kind of step."""

@@ -1,0 +1,62 @@
+"""What the ops mean that mix buffers value by value, or by weights that a run has computed."""
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rase_models.program import AddDots, Blend, MixParts, Rescale, Scale, Sparsify
+
+if TYPE_CHECKING:
+    from rase_models.backends.reference.ops import Run
+
+Floats = NDArray[np.float32]
+
+
+def scale(op: Scale, run: "Run") -> None:
+    x, factor = run.buffers[op.x], np.float32(op.factor)
+    if op.weight is None:
+        run.buffers[op.out] = x * factor
+        return
+    weight = run.weights[op.weight].reshape(-1)
+    run.buffers[op.out] = x * np.repeat(weight, x.shape[1] // (op.parts or x.shape[1])) * factor
+
+
+def blend(op: Blend, run: "Run") -> None:
+    x, y = run.buffers[op.x][:, None], run.buffers[op.y][:, None]
+    share = np.zeros((1, 1, x.shape[2]), np.float32)
+    if op.weight is not None:
+        share = share + run.weights[op.weight].reshape(1, -1, x.shape[2])
+    if op.gate is not None:
+        share = share + run.buffers[op.gate].reshape(len(x), -1, x.shape[2])
+    run.buffers[op.out] = (x + (y - x) * share).reshape(len(x), -1)
+
+
+def mix_parts(op: MixParts, run: "Run") -> None:
+    x, base = (run.buffers[name].reshape(len(run.buffers[name]), -1, op.length) for name in (op.x, op.base))
+    weights = run.buffers[op.weights].reshape(len(x), base.shape[1], x.shape[1]) + np.float32(op.offset)
+    run.buffers[op.out] = (base + weights @ x).reshape(len(x), -1)
+
+
+def rescale(op: Rescale, run: "Run") -> None:
+    x = run.buffers[op.x].reshape(len(run.buffers[op.x]), op.heads, -1)
+    wanted = np.square(run.buffers[op.like]).sum(axis=-1)[:, None, None]
+    found = np.square(x).sum(axis=-1, keepdims=True)
+    run.buffers[op.out] = (x * np.sqrt(wanted / (found + np.float32(op.eps)))).reshape(len(x), -1)
+
+
+def sparsify(op: Sparsify, run: "Run") -> None:
+    x = run.buffers[op.x]
+    deviation = x.std(axis=1, keepdims=True, ddof=1)
+    cut = x.mean(axis=1, keepdims=True) + np.float32(op.deviations) * deviation
+    run.buffers[op.out] = np.maximum(x - cut, np.float32(0))
+
+
+def add_dots(op: AddDots, run: "Run") -> None:
+    x, q, k, v = (_parts(run.buffers[name], op.heads) for name in (op.x, op.q, op.k, op.v))
+    dots = (q * k * run.weights[op.weight].reshape(1, op.heads, -1)).sum(axis=-1, keepdims=True)
+    run.buffers[op.out] = (x + dots * v).reshape(len(x), -1)
+
+
+def _parts(x: Floats, parts: int) -> Floats:
+    return x.reshape(len(x), parts, -1)
