@@ -90,6 +90,39 @@ def test_what_is_wrong_is_named(rase: Run, smol: str, arguments: tuple[str, ...]
     assert message in done.stderr
 
 
+@pytest.mark.parametrize("form", [(), ("--tokens",), ("--json",)])
+def test_half_of_a_surrogate_pair_is_named(
+    rase: Run, smol: str, tmp_path: Path, form: tuple[str, ...]
+) -> None:
+    file = _write(tmp_path, "messages.json", [{"role": "user", "content": "a\ud800b"}])
+    for arguments in (("--messages", file), ("Hi", "--system", "\udcff"), ("Hi", "--system", "a\ud800")):
+        done = rase("render", smol, *arguments, *form)
+        assert (done.returncode, done.stdout) == (1, "")
+        assert "the lone surrogate '\\ud" in done.stderr
+
+
+def test_a_file_that_is_no_model_is_named_for_what_it_is(rase: Run, tmp_path: Path) -> None:
+    (tmp_path / "passwd").write_text("root:x:0:0\n")
+    done = rase("render", str(tmp_path / "passwd"), "Hi")
+    assert done.returncode == 4
+    assert "unsupported format: text that begins with 'root:x:0:0'" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("content", "found"), [("", "empty"), ("\n", "empty"), ("{", "not JSON"), ("root:x", "not JSON")]
+)
+@pytest.mark.parametrize(
+    ("option", "expected"), [("--messages", "a list of messages"), ("--tools", 'a list of {"type"')]
+)
+def test_a_file_that_is_no_json_is_named_with_what_is_expected(
+    rase: Run, smol: str, tmp_path: Path, content: str, found: str, option: str, expected: str
+) -> None:
+    (tmp_path / "file").write_text(content)
+    done = rase("render", smol, option, str(tmp_path / "file"), *(["Hi"] if option == "--tools" else []))
+    assert done.returncode == 2
+    assert f"file: {found}" in done.stderr and f"; expected {expected}" in done.stderr
+
+
 def test_calls_that_are_no_list_are_named(rase: Run, smol: str, tmp_path: Path) -> None:
     file = _write(tmp_path, "calls.json", [{"role": "assistant", "content": "", "tool_calls": 5}])
     done = rase("render", smol, "--messages", file)

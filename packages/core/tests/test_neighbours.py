@@ -359,6 +359,30 @@ def test_a_name_that_several_models_have_a_part_of_is_refused(
     assert caught.value.advice == "name one of these: llama3:1b, llama3:8b"
 
 
+@posix
+def test_names_with_line_breaks_and_bytes_that_are_no_text_are_listed_in_a_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("OLLAMA_MODELS", str(tmp_path))
+    for name in ("two\nlines/1b", "b\udcff/1b", "größe/1b", "\x1b[2J/1b"):
+        manifest(tmp_path, f"{REGISTRY}/{name}", b"{")
+    with pytest.raises(NeighbourError) as caught:
+        find_model("ollama", "nobody")
+    names = [r"'\x1b[2J:1b'", r"'b\udcff:1b'", r"'two\nlines:1b'", "größe:1b"]
+    assert sorted(str(caught.value.advice).removeprefix("it has: ").split(", ")) == names
+    with pytest.raises(NeighbourError, match=r"'two\\nlines:1b'"):
+        find_model("ollama", "two\nlines")
+
+
+def test_many_names_are_cut(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OLLAMA_MODELS", str(tmp_path))
+    for number in range(50):
+        manifest(tmp_path, f"{REGISTRY}/llama{number:02}/1b", b"{")
+    with pytest.raises(NeighbourError) as caught:
+        find_model("ollama", "nobody")
+    assert str(caught.value.advice).endswith("llama38:1b, llama39:1b and 10 more")
+
+
 def test_a_program_that_is_not_known_is_refused() -> None:
     with pytest.raises(InvalidParameter, match="ollama, lmstudio, hf-cache"):
         found_models("winamp")

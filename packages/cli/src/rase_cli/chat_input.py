@@ -7,11 +7,13 @@ from typing import TYPE_CHECKING
 
 import click
 
-from rase_cli.prompts import read_prompt
+from rase_cli.prompts import read_prompt, read_text
 
 if TYPE_CHECKING:
     from rase_models.chat.tool_calls.tool import Tool
 
+_MESSAGES = "a list of messages, or an object with one as `messages`"
+_TOOLS = 'a list of {"type": "function", "function": {"name": ...}}'
 _NO_VARIABLES = frozenset(("messages", "tools", "add_generation_prompt", "continue_final_message"))
 
 Messages = Sequence[Mapping[str, object]]
@@ -25,7 +27,7 @@ def read_messages(prompt: str | None, file: Path | None, system: str | None) -> 
     if file is not None:
         if prompt is not None or system is not None:
             raise click.UsageError("give either --messages, or PROMPT and --system")
-        return _messages(_read_json(file), file)
+        return _messages(_parsed(read_text(file), str(file), _MESSAGES), file)
     text = read_prompt(prompt)
     if text is None:
         raise click.UsageError("no conversation: give PROMPT, --messages, or pipe a prompt in")
@@ -39,11 +41,9 @@ def read_tools(file: Path | None) -> "tuple[Tool, ...]":
         return ()
     from rase_models.chat.tool_calls.tool import Tool
 
-    given = _read_json(file)
+    given = _parsed(read_text(file), str(file), _TOOLS)
     if not isinstance(given, list) or not all(_is_function(item) for item in given):
-        raise click.UsageError(
-            f'{file}: expected a list of {{"type": "function", "function": {{"name": ...}}}}'
-        )
+        raise click.UsageError(f"{file}: expected {_TOOLS}")
     functions = [item["function"] for item in given]
     return tuple(
         Tool(item["name"], item.get("description") or "", item.get("parameters") or {}) for item in functions
@@ -54,7 +54,7 @@ def read_variables(text: str | None) -> Mapping[str, object]:
     """Return further variables of a template, given as a JSON object; click.UsageError when it is none."""
     if text is None:
         return {}
-    given = _parsed(text, "--kwargs")
+    given = _parsed(text, "--kwargs", "a JSON object")
     if not isinstance(given, dict):
         raise click.UsageError(f"--kwargs: expected a JSON object, found {text[:80]}")
     for name in sorted(_NO_VARIABLES & given.keys()):
@@ -65,7 +65,7 @@ def read_variables(text: str | None) -> Mapping[str, object]:
 def _messages(given: object, file: Path) -> Messages:
     messages = given.get("messages") if isinstance(given, dict) else given
     if not isinstance(messages, list) or not all(isinstance(message, dict) for message in messages):
-        raise click.UsageError(f"{file}: expected a list of messages, or an object with one as `messages`")
+        raise click.UsageError(f"{file}: expected {_MESSAGES}")
     for message in messages:
         calls = message.get("tool_calls") or []
         if not isinstance(calls, list):
@@ -79,7 +79,7 @@ def _parse_arguments(call: object, file: Path) -> None:
     """Make an object of arguments that are JSON text, as OpenAI's API has them."""
     function = call.get("function") if isinstance(call, dict) else None
     if isinstance(function, dict) and isinstance(function.get("arguments"), str):
-        function["arguments"] = _parsed(function["arguments"], f"{file}: arguments of a call")
+        function["arguments"] = _parsed(function["arguments"], f"{file}: arguments of a call", "JSON")
 
 
 def _is_function(item: object) -> bool:
@@ -87,13 +87,10 @@ def _is_function(item: object) -> bool:
     return isinstance(function, dict) and isinstance(function.get("name"), str)
 
 
-def _read_json(file: Path) -> object:
-    return _parsed(read_prompt(None, file) or "", str(file))
-
-
-def _parsed(text: str, source: str) -> object:
+def _parsed(text: str, source: str, expected: str) -> object:
     try:
         parsed: object = json.loads(text)
     except (ValueError, RecursionError) as error:
-        raise click.UsageError(f"{source}: not JSON: {error}") from error
+        what = f"not JSON: {error}" if text else "empty"
+        raise click.UsageError(f"{source}: {what}; expected {expected}") from error
     return parsed

@@ -32,11 +32,14 @@ class ChosenModel:
     manifest: "ModelManifest | None" = None
 
     def tokenizer(self) -> "Tokenizer":
-        """Return the tokenizer. Raises IntegrityMismatch, and what `load_tokenizer` raises."""
+        """Return the tokenizer. Raises IntegrityMismatch, and what `open_gguf` and `load_tokenizer` raise."""
+        from rase_models.gguf import open_gguf
         from rase_models.session_loader import registered_tokenizer
-        from rase_models.tokenizers import load_tokenizer
+        from rase_models.tokenizers import tokenizer_from_gguf
 
-        return load_tokenizer(self.weights) if self.manifest is None else registered_tokenizer(self.manifest)
+        if self.manifest is not None:
+            return registered_tokenizer(self.manifest)
+        return tokenizer_from_gguf(open_gguf(self.weights))
 
     def template(self, tokenizer: "Tokenizer") -> "ChatTemplate":
         """Return the chat template. Raises TemplateError, and what `open_gguf` raises."""

@@ -21,17 +21,21 @@ def read_prompt(argument: str | None, file: Path | None = None) -> str | None:
     if argument is not None and file is not None:
         raise click.UsageError("give either PROMPT or --prompt-file, not both")
     if file is not None:
-        return _decode(_read_file(file), str(file))
+        return _nonempty(read_text(file), str(file))
     if argument is not None and argument != "-":
         return _checked(argument)
     if argument is None and is_terminal(sys.stdin):
         return None
-    return _decode(sys.stdin.buffer.read(), "standard input")
+    return _nonempty(_decode(sys.stdin.buffer.read(), "standard input"), "standard input")
 
 
-def _read_file(file: Path) -> bytes:
+def read_text(file: Path) -> str:
+    """Return the text of a file without a last line break.
+
+    Raises click.FileError when it cannot be read, and click.UsageError when it is not UTF-8.
+    """
     try:
-        return file.read_bytes()
+        return _decode(file.read_bytes(), str(file))
     except OSError as error:
         raise click.FileError(str(file), reason_of(error)) from error
 
@@ -50,7 +54,7 @@ def _decode(data: bytes, source: str) -> str:
         text = data.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         raise click.UsageError(f"{source} is not UTF-8 text at byte {error.start}") from error
-    return _nonempty(text.removesuffix("\n").removesuffix("\r"), source)
+    return text.removesuffix("\n").removesuffix("\r")
 
 
 def _nonempty(text: str, source: str) -> str:

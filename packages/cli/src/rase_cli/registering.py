@@ -17,13 +17,14 @@ def import_found(
 
     Raises NeighbourError, and what Engine.import_found raises.
     """
+    from rase_core.enumeration import printable
     from rase_core.neighbours import find_model
 
     if name is None:
         return _list_found(program, as_json=as_json)
     found = find_model(program, name)
     for left in found.notes:
-        warn(f"{found.name}: {left}")
+        warn(f"{printable(found.name)}: {left}")
     with open_engine(settings) as engine:
         manifest = engine.import_found(found, model_id)
     return done(f"registered {summary(manifest)}", model_record(manifest), as_json=as_json)

@@ -1,16 +1,16 @@
 """The files of a hub repository, and which of them a request means."""
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from rase_core.enumeration import enumerated
 from rase_core.errors import HubError
 from rase_core.weights import split_parts
 
 _GGUF = ".gguf"
 _NO_MODELS = re.compile(r"(^|[/._-])(mmproj|imatrix)([/._-]|$)", re.IGNORECASE)
-_MOST_NAMES = 40
 
 
 def is_model_name(name: str) -> bool:
@@ -54,7 +54,7 @@ class HubListing:
         if not found:
             raise self._lacks(wanted, _GGUF)
         if len(found) > 1:
-            advice = f"name one of these files: {_enumerate(parts[0] for parts in found)}"
+            advice = f"name one of these files: {enumerated(parts[0] for parts in found)}"
             place = " in the cache" if self.is_cached else ""
             raise HubError(f"{self.repo} has more than one {wanted}{place}", advice)
         return found[0]
@@ -71,8 +71,8 @@ class HubListing:
     def _what_is_there(self, wanted: str) -> str:
         place = "the cache has the" if self.is_cached else "its"
         if not wanted.lower().endswith(_GGUF):
-            return f"{place} files: {_enumerate(sorted(self.files))}"
-        return f"{place} GGUF files: {_enumerate(sorted(self._models()))}"
+            return f"{place} files: {enumerated(sorted(self.files))}"
+        return f"{place} GGUF files: {enumerated(sorted(self._models()))}"
 
 
 def split_quant(repo: str) -> tuple[str, str | None]:
@@ -94,9 +94,3 @@ def _parts(name: str) -> tuple[str, ...]:
 def _has_quant(name: str, quant: str) -> bool:
     """Tell whether a file name has this type as a whole word: Q4_K is not in Q4_K_M."""
     return re.search(rf"(?<![A-Za-z0-9_]){re.escape(quant)}(?![A-Za-z0-9_])", name, re.IGNORECASE) is not None
-
-
-def _enumerate(names: Iterable[str]) -> str:
-    shown = list(names)
-    more = f" and {len(shown) - _MOST_NAMES} more" if len(shown) > _MOST_NAMES else ""
-    return (", ".join(shown[:_MOST_NAMES]) or "none") + more

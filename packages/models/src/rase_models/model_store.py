@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
 
-from rase_core.errors import InvalidAlias, InvalidManifest, InvalidParameter, NeighbourError
+from rase_core.errors import InvalidAlias, InvalidManifest, InvalidParameter
 from rase_core.hub import Hub, PulledModel
 from rase_core.hub_listing import split_quant
 from rase_core.manifest import ModelKind, ModelManifest
@@ -111,7 +111,7 @@ class ModelStore:
         """
         model_id = found.model_id if model_id is None else model_id
         if found.path is None:
-            raise NeighbourError(f"{found.name}: {found.problem}")
+            raise found.unusable()
         registration = Registration(defaults=found.defaults or None, source=found.source)
         self._check(model_id, registration)
         _describer(registration)(found.path)

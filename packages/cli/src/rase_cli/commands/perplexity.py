@@ -7,7 +7,7 @@ import click
 
 from rase_cli.direct import choose
 from rase_cli.output import emit_fields, emit_json, note
-from rase_cli.prompts import read_prompt
+from rase_cli.prompts import read_text
 from rase_cli.settings import DEVICE, KV_TYPE, STORE, THREADS, Settings, pass_settings, shared_options
 from rase_cli.terminal import is_terminal
 
@@ -35,7 +35,7 @@ def perplexity(settings: Settings, model: str, file: Path, window: int, as_json:
 
     chosen = choose(settings, model)
     tokenizer = chosen.tokenizer()
-    tokens = tokenizer.encode(read_prompt(None, file) or "", parse_special=False)
+    tokens = tokenizer.encode(read_text(file), parse_special=False)
     decoder = chosen.load(window)
     bos = tokenizer.bos_token_id if tokenizer.add_bos else None
     for done, windows, result in perplexity_by_window(decoder, tokens, bos, window):

@@ -57,10 +57,10 @@ def render(
         continue_final_message=is_continued,
         **options.template_values(),
     )
+    ids = tokenizer.encode_prompt(text)  # which names what the model cannot read
     if not tokens and not as_json:
         answer(text)
         return answer("\n") if is_terminal(sys.stdout) else None
-    ids = tokenizer.encode_prompt(text)
     if as_json:
         return emit_json({"prompt": text, "tokens": ids}, indent=None)
     pieces = [tokenizer.decode([token], skip_special_tokens=False) for token in ids]

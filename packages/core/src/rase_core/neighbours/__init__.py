@@ -9,6 +9,7 @@ from importlib import import_module
 from types import MappingProxyType
 from typing import cast
 
+from rase_core.enumeration import printable
 from rase_core.errors import InvalidParameter, NeighbourError
 from rase_core.neighbours.found_model import FoundModel, chosen
 
@@ -42,5 +43,5 @@ def find_model(program: str, name: str) -> FoundModel:
     """
     found = chosen(found_models(program), program, name)
     if found.problem is not None:
-        raise NeighbourError(f"{program}: {found.name}: {found.problem}")
+        raise NeighbourError(f"{program}: {printable(found.name)}: {found.problem}")
     return found

@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from rase_core.enumeration import enumerated, printable
 from rase_core.errors import NeighbourError
 from rase_core.hashing import hash_file
 from rase_core.manifest import ModelSource
@@ -14,7 +15,6 @@ from rase_core.weights import weights_files
 
 _LATEST = ":latest"
 _LONGEST_ID = 128
-_MOST_NAMES = 20
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,15 +51,19 @@ class FoundModel:
         """The name, as another name of the model in the store; None for one that is a path."""
         return None if self.name.lower().endswith(".gguf") else check_alias(self.name)
 
+    def unusable(self) -> NeighbourError:
+        """Return the error that says why it cannot be used."""
+        return NeighbourError(f"{printable(self.name)}: {self.problem}")
+
     def checked(self, progress: Progress | None = None) -> Mapping[Path, str]:
         """Hash the weights: sha256 by path. Raises NeighbourError for a file that is kept as another."""
         if self.path is None:
-            raise NeighbourError(f"{self.name}: {self.problem}")
+            raise self.unusable()
         digests = {path: hash_file(path, progress)[0] for path in weights_files(self.path)}
         for path, digest in digests.items():
             if self.sha256 not in (None, digest):
                 raise NeighbourError(
-                    f"{self.name}: {path} has sha256 {digest}, but is kept as {self.sha256}",
+                    f"{printable(self.name)}: {path} has sha256 {digest}, but is kept as {self.sha256}",
                     "the file is damaged: download it again with the program that keeps it",
                 )
         return digests
@@ -71,11 +75,10 @@ def chosen(models: Sequence[FoundModel], program: str, name: str) -> FoundModel:
     found = found or [model for model in models if _is_part(name, model.name)]
     if len(found) == 1:
         return found[0]
-    names = [model.name for model in found or models]
-    shown = ", ".join(names[:_MOST_NAMES]) + (", ..." if len(names) > _MOST_NAMES else "")
+    shown = enumerated(model.name for model in found or models)
     if found:
         raise NeighbourError(f"{program} has more than one model {name!r}", f"name one of these: {shown}")
-    raise NeighbourError(f"{program} has no model {name!r}", f"it has: {shown or 'none'}")
+    raise NeighbourError(f"{program} has no model {name!r}", f"it has: {shown}")
 
 
 def _is_part(part: str, name: str) -> bool:
