@@ -1,5 +1,6 @@
 """From a format to the rules of an answer, through llguidance."""
 
+import json
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Mapping
@@ -10,8 +11,10 @@ import numpy as np
 from rase_core.constraint import Allowed
 from rase_core.errors import ConstraintFailure, UnenforceableFormat
 
-from rase_models.constraints.matcher import FormatMatcher, reason_of
+from rase_models.constraints.matcher import FormatMatcher
+from rase_models.constraints.reasons import reason_in
 from rase_models.constraints.response_format import JSON_WHITESPACE, FormatKind, ResponseFormat
+from rase_models.constraints.schema import Place, SchemaDocument, fault_of, prepared
 from rase_models.constraints.token_table import token_table
 from rase_models.tokenizers import Tokenizer
 
@@ -53,16 +56,19 @@ class FormatCompiler:
     def _compile(self, form: ResponseFormat) -> CompiledFormat:
         from llguidance import LLMatcher, LLParserLimits
 
-        grammar = _GRAMMARS[form.kind](form.text)
+        try:
+            grammar = _GRAMMARS[form.kind](form.text)
+        except (ValueError, RecursionError) as error:
+            raise _fault(form, str(error)) from error
         limits = LLParserLimits(verbose_errors=False)
         matcher = LLMatcher(self._table, grammar, log_level=0, limits=limits)
         if matcher.is_error():
-            raise UnenforceableFormat(form.kind, reason_of(matcher))
+            raise _fault(form, matcher.get_error())
         compiled = CompiledFormat(matcher, self.text_tokens)
         try:
             compiled()
         except ConstraintFailure as error:
-            raise UnenforceableFormat(form.kind, error.reason) from error
+            raise _fault(form, error.reason) from error
         return compiled
 
     @cached_property
@@ -77,13 +83,24 @@ class FormatCompiler:
         return tokens
 
 
+def _fault(form: ResponseFormat, text: str) -> UnenforceableFormat:
+    """Return what is wrong with a format, by what llguidance says."""
+    if form.kind is FormatKind.JSON_SCHEMA:
+        found = fault_of(SchemaDocument(json.loads(form.text)))
+        if found is not None:
+            return found
+    is_own_text = form.kind is FormatKind.GRAMMAR and not is_gbnf(form.text)
+    return UnenforceableFormat(form.kind, reason_in(text, is_own_text=is_own_text))
+
+
 def _json_schema(text: str) -> str:
     from llguidance import LLMatcher
 
-    try:
-        return LLMatcher.grammar_from_json_schema(text, overrides={"whitespace_pattern": JSON_WHITESPACE})
-    except ValueError as error:
-        raise UnenforceableFormat(FormatKind.JSON_SCHEMA, str(error)) from error
+    document = SchemaDocument(json.loads(text))
+    schema = prepared(document, document.root, Place())
+    return LLMatcher.grammar_from_json_schema(
+        json.dumps(schema), overrides={"whitespace_pattern": JSON_WHITESPACE}
+    )
 
 
 def _regex(text: str) -> str:
@@ -101,10 +118,12 @@ def _choice(text: str) -> str:
 def _grammar(text: str) -> str:
     from llguidance import grammar_from
 
-    try:
-        return grammar_from("grammar", text)
-    except ValueError as error:
-        raise UnenforceableFormat(FormatKind.GRAMMAR, str(error)) from error
+    return grammar_from("grammar", text)
+
+
+def is_gbnf(text: str) -> bool:
+    """Whether a grammar is not in Lark, which llguidance tells by the same sign."""
+    return "::=" in text
 
 
 def _lark(text: str) -> str:

@@ -7,10 +7,10 @@ import numpy as np
 from rase_core.constraint import Allowed
 from rase_core.errors import ConstraintFailure
 
+from rase_models.constraints.reasons import UNSATISFIABLE, reason_in
+
 if TYPE_CHECKING:
     from llguidance import LLMatcher
-
-_STUCK = "nothing satisfies it"
 
 
 class FormatMatcher:
@@ -55,20 +55,14 @@ class FormatMatcher:
         self._forced = ()
         bits = np.frombuffer(self._matcher.compute_bitmask(), np.uint8)
         if self._matcher.is_error():
-            raise ConstraintFailure(reason_of(self._matcher))
+            raise ConstraintFailure(reason_in(self._matcher.get_error()))
         mask = np.unpackbits(bits, count=self._text_tokens.size, bitorder="little").view(np.bool_)
         mask &= self._text_tokens
         if not (mask.any() or self.may_end):
-            raise ConstraintFailure(_STUCK)
+            raise ConstraintFailure(UNSATISFIABLE)
         return mask
 
     def _only(self, token: int) -> Allowed:
         mask = np.zeros(self._text_tokens.size, np.bool_)
         mask[token] = True
         return mask
-
-
-def reason_of(matcher: "LLMatcher") -> str:
-    """Return in one line what llguidance says went wrong."""
-    text = matcher.get_error().partition("<non-verbose/>")[0]
-    return _STUCK if text.startswith("NoExtensionBias") else " ".join(text.split())[:500]

@@ -1,0 +1,7 @@
+"""JSON schemas said in the keywords that can be enforced, and what is wrong with those that cannot."""
+
+from rase_models.constraints.schema.document import Place, SchemaDocument
+from rase_models.constraints.schema.fault import fault_of
+from rase_models.constraints.schema.preparation import prepared
+
+__all__ = ["Place", "SchemaDocument", "fault_of", "prepared"]

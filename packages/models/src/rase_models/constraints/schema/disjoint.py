@@ -1,0 +1,75 @@
+"""Whether two schemas have nothing in common, as far as that is easily told."""
+
+from typing import Any
+
+from rase_models.constraints.schema.keywords import TYPES, Schema
+from rase_models.constraints.schema.negation import NARROW, Narrowed, Resolve, kind_of, same_text
+
+_DEEPEST = 16
+
+
+def are_disjoint(one: Schema, other: Schema, resolve: Resolve, depth: int = 0) -> bool:
+    """Whether it is certain that no value is of both; the schemas are prepared ones. Raises Narrowed."""
+    if one is False or other is False:
+        return True
+    if one is True or other is True or depth > _DEEPEST:
+        return False
+    if NARROW in one or NARROW in other:
+        raise Narrowed
+    for schema, rest in ((one, other), (other, one)):
+        if any(are_disjoint(part, rest, resolve, depth + 1) for part in _conjuncts(schema, resolve)):
+            return True
+        choices = schema.get("anyOf")
+        if choices and all(are_disjoint(choice, rest, resolve, depth + 1) for choice in choices):
+            return True
+    return _differ(one, other, resolve, depth)
+
+
+def _conjuncts(schema: dict[str, Any], resolve: Resolve) -> list[Schema]:
+    return [*schema.get("allOf", ()), *([resolve(schema["$ref"])] if "$ref" in schema else ())]
+
+
+def _differ(one: dict[str, Any], other: dict[str, Any], resolve: Resolve, depth: int) -> bool:
+    common = _types(one) & _types(other)
+    if not common:
+        return True
+    values, others = _values(one), _values(other)
+    if values is not None and others is not None:
+        return not values & others
+    if common != {"object"}:
+        return False
+    return (
+        _lacks(one, other)
+        or _lacks(other, one)
+        or any(
+            are_disjoint(_property(one, name), _property(other, name), resolve, depth + 1)
+            for name in {*one.get("required", ()), *other.get("required", ())}
+        )
+    )
+
+
+def _property(schema: dict[str, Any], name: str) -> Schema:
+    found: Schema = schema.get("properties", {}).get(name, True)
+    return found
+
+
+def _lacks(closed: dict[str, Any], other: dict[str, Any]) -> bool:
+    """Whether an object of the other needs a property that one of the closed schema cannot have."""
+    if closed.get("additionalProperties", True) is not False or closed.get("patternProperties"):
+        return False
+    return any(name not in closed.get("properties", {}) for name in other.get("required", ()))
+
+
+def _types(schema: dict[str, Any]) -> frozenset[str]:
+    values = [schema["const"]] if "const" in schema else schema.get("enum")
+    given = schema.get("type", TYPES)
+    names = {given} if isinstance(given, str) else set(given)
+    found = frozenset("number" if name == "integer" else name for name in names)
+    return found if values is None else found & {kind_of(value) for value in values}
+
+
+def _values(schema: dict[str, Any]) -> frozenset[str] | None:
+    values = [schema["const"]] if "const" in schema else schema.get("enum")
+    if values is None:
+        return frozenset(("null",)) if schema.get("type") == "null" else None
+    return frozenset(same_text(value) for value in values)

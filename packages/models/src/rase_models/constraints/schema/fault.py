@@ -1,0 +1,80 @@
+"""Which keyword of a schema is at fault, and where it stands."""
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+from rase_core.errors import UnenforceableFormat
+
+from rase_models.constraints.reasons import UNSATISFIABLE, reason_in
+from rase_models.constraints.schema.document import Place, SchemaDocument, children
+from rase_models.constraints.schema.keywords import DEFINITIONS
+from rase_models.constraints.schema.preparation import prepared
+
+_MOST_TRIES = 400
+
+
+def fault_of(document: SchemaDocument) -> UnenforceableFormat | None:
+    """Return what is wrong with the smallest part of a schema that is wrong; None where nothing is."""
+    search = _Search(document)
+    why = search.complaint(document.root, Place())
+    if why is None:
+        return None
+    schema, place, why = search.smallest(document.root, Place(), why)
+    keyword = search.keyword(schema, place)
+    if keyword is None:
+        return UnenforceableFormat("json_schema", f"{why}, at {place.pointer}")
+    return place.refuse(keyword, why)
+
+
+class _Search:
+    """Tries the parts of a document by themselves, up to so many."""
+
+    def __init__(self, document: SchemaDocument) -> None:
+        self._document, self._left = document, _MOST_TRIES
+
+    def complaint(self, schema: Any, place: Place) -> str | None:
+        """Return what is wrong with a part, or with what is around it."""
+        self._left -= 1
+        if self._left < 0:
+            return None
+        try:
+            return complaint(prepared(self._document, schema, place))
+        except UnenforceableFormat as error:
+            return error.reason
+
+    def smallest(self, schema: Any, place: Place, why: str) -> tuple[Any, Place, str]:
+        """Return the part furthest in that is wrong in the same way."""
+        while True:
+            for part, at in children(schema, place.within(schema)):
+                found = None if part is False else self.complaint(part, at)
+                if found is not None and (found.startswith(UNSATISFIABLE) == why.startswith(UNSATISFIABLE)):
+                    schema, place, why = part, at, found
+                    break
+            else:
+                return schema, place, why
+
+    def keyword(self, schema: Any, place: Place) -> str | None:
+        """Return the keyword without which a part is right."""
+        for key in _keywords(schema):
+            rest = {name: value for name, value in schema.items() if name != key}
+            if self.complaint(rest, place) is None:
+                return key
+        return None
+
+
+def _keywords(schema: Any) -> Iterator[str]:
+    if isinstance(schema, dict):
+        yield from (key for key in schema if key not in (*DEFINITIONS, "type", "$id"))
+        yield from (key for key in schema if key == "type")
+
+
+def complaint(schema: Any) -> str | None:
+    """Return what llguidance says is wrong with a prepared schema; None where nothing is."""
+    from llguidance import LLMatcher
+
+    try:
+        text = LLMatcher.validate_grammar(LLMatcher.grammar_from_json_schema(json.dumps(schema)), None)
+    except ValueError as error:
+        text = str(error)
+    return reason_in(text) if text else None

@@ -1,0 +1,127 @@
+"""From a schema to one of the same meaning in the keywords that llguidance enforces."""
+
+from functools import partial
+from typing import Any
+
+from rase_core.errors import UnenforceableFormat
+
+from rase_models.constraints.schema.document import Place, SchemaDocument
+from rase_models.constraints.schema.drafts import modernised
+from rase_models.constraints.schema.keywords import CHECKS, COUNTS, ENFORCED, MANY, NAMED, ONE, Schema
+from rase_models.constraints.schema.negation import Inexpressible, Narrowed
+from rase_models.constraints.schema.rewriting import REASONS, REWRITES
+from rase_models.constraints.schema.unevaluated import close_unevaluated
+
+_MOST_PARTS = 50_000
+
+
+def prepared(
+    document: SchemaDocument, schema: object, place: Place, *, is_lenient: bool = False
+) -> dict[str, Any] | bool:
+    """Return a schema of a document that stands by itself.
+
+    What cannot be said in the keywords that are enforced raises UnenforceableFormat with the keyword and its
+    place, or is left out where that `is_lenient`; what makes no sense is refused always.
+    """
+    preparation = Preparation(document, is_lenient=is_lenient)
+    try:
+        body = preparation.prepare(schema, place)
+    except RecursionError:
+        raise UnenforceableFormat("json_schema", "it is nested too deeply") from None
+    if isinstance(body, bool) or not preparation.definitions:
+        return body
+    return {**body, "$defs": preparation.definitions}
+
+
+class Preparation:
+    """The preparation of the parts of one document; `definitions` are what references refer to."""
+
+    def __init__(self, document: SchemaDocument, *, is_lenient: bool) -> None:
+        self.document, self.is_lenient = document, is_lenient
+        self.definitions: dict[str, Any] = {}
+        self._names: dict[str, str] = {}
+        self._parts = 0
+
+    def prepare(self, schema: object, place: Place) -> Schema:
+        """Return the schema at a place in other words."""
+        if isinstance(schema, bool):
+            return schema
+        if not isinstance(schema, dict):
+            raise UnenforceableFormat(
+                "json_schema", f"expected an object or a boolean at {place.pointer}, found {schema!r}"[:300]
+            )
+        self._parts += 1
+        if self._parts > _MOST_PARTS:
+            raise UnenforceableFormat("json_schema", f"it has more than {_MOST_PARTS} parts")
+        place = place.within(schema)
+        given = modernised(schema)
+        _check(given, place)
+        close = partial(close_unevaluated, place=place)
+        for key in ("unevaluatedProperties", "unevaluatedItems"):
+            self._try(given, key, place, close)
+        return self._rewritten(self._with_children(given, place), place)
+
+    def resolve(self, reference: str) -> Schema:
+        """Return what a reference in a prepared schema refers to; raises Inexpressible within itself."""
+        found = self.definitions.get(reference.removeprefix("#/$defs/"))
+        if found is None:
+            raise Inexpressible
+        schema: Schema = found
+        return schema
+
+    def _with_children(self, given: dict[str, Any], place: Place) -> dict[str, Any]:
+        """Return a schema with its parts prepared."""
+        made = {key: value for key, value in given.items() if key in ENFORCED or key in REWRITES}
+        for key in made.keys() & set(ONE):
+            made[key] = self.prepare(made[key], place.at(key))
+        for key in made.keys() & set(MANY):
+            made[key] = [self.prepare(item, place.at(key, i)) for i, item in enumerate(made[key])]
+        for key in made.keys() & set(NAMED):
+            made[key] = {name: self.prepare(item, place.at(key, name)) for name, item in made[key].items()}
+        for key in made.keys() & set(COUNTS):
+            made[key] = int(made[key])
+        if "$dynamicRef" in given:
+            self._add_dynamic(made, given["$dynamicRef"], place)
+        if "$ref" in given:
+            made["$ref"] = self._reference(given["$ref"], place)
+        return made
+
+    def _add_dynamic(self, made: dict[str, Any], reference: str, place: Place) -> None:
+        """Take a reference for a plain one where nothing can lead it elsewhere."""
+        if self.document.is_one:
+            made["allOf"] = [*made.get("allOf", ()), {"$ref": self._reference(reference, place)}]
+        elif not self.is_lenient:
+            raise place.refuse("$dynamicRef", REASONS["$dynamicRef"])
+
+    def _reference(self, reference: str, place: Place) -> str:
+        target, found = self.document.resolve(reference, place)
+        key = f"{found.base} {found.pointer}"
+        name = self._names.get(key)
+        if name is None:
+            name = self._names[key] = str(len(self._names))
+            self.definitions[name] = self.prepare(target, found)
+        return f"#/$defs/{name}"
+
+    def _rewritten(self, made: dict[str, Any], place: Place) -> Schema:
+        """Say in other words what can be said; where nothing helps, llguidance has its say."""
+        for key, rewrite in REWRITES.items():
+            self._try(made, key, place, rewrite)
+        return made
+
+    def _try(self, schema: dict[str, Any], key: str, place: Place, rewrite: Any) -> None:
+        if key not in schema:
+            return
+        try:
+            rewrite(schema, key, self)
+        except Inexpressible as reason:
+            if key in ENFORCED and not isinstance(reason, Narrowed):
+                return
+            if not self.is_lenient:
+                raise place.refuse(key, REASONS.get(key, "it cannot be enforced here")) from None
+            del schema[key]
+
+
+def _check(schema: dict[str, Any], place: Place) -> None:
+    for key, value in schema.items():
+        if key in CHECKS and not CHECKS[key][0](value):
+            raise place.refuse(key, f"expected {CHECKS[key][1]}, found {value!r}"[:300])
