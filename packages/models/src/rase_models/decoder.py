@@ -6,8 +6,9 @@ from typing import cast
 
 import numpy as np
 from numpy.typing import NDArray
-from rase_core.decoder import Batch, Logits
+from rase_core.decoder import Batch, Logits, LogitsRanker, TopLogits
 from rase_core.errors import BackendFailure, Cancelled, ContextOverflow, InvalidParameter
+from rase_core.sampling import NumpyRanker
 
 from rase_models.backends.base import BLOCK_TOKENS, Runner, StatefulRunner
 from rase_models.kv_cache import KvCache, capacity_for
@@ -56,6 +57,7 @@ class ProgramDecoder:
         most_states: int | None = None,
     ) -> None:
         self._runner = runner
+        self._ranker = runner if isinstance(runner, LogitsRanker) else NumpyRanker()
         self._vocab_size = program.vocab_size
         blocks = None if kv_capacity is None else max(kv_capacity // BLOCK_TOKENS, 1)
         self._kv_capacity = None if blocks is None else blocks * BLOCK_TOKENS
@@ -188,6 +190,10 @@ class ProgramDecoder:
         for sequence, span in spans.items():
             self._check_next(sequence, span)
         return self._run(step, counts_of(spans), keep=True)
+
+    def top_logits(self, logits: Logits, k: int, *, with_totals: bool = False) -> TopLogits:
+        """Return the `k` likeliest tokens, 1 to vocab, of each row float32 [rows, vocab]."""
+        return self._ranker.top_logits(logits, k, with_totals=with_totals)
 
     def close(self) -> None:
         """Stop the runner and free its memory; the decoder is unusable afterwards."""

@@ -29,6 +29,7 @@ _SOURCE_FILES = (
     "kernel_key.py",
     "machine_code.py",
     "packing.py",
+    "ranking_abi.py",
     "repacking.py",
     "restating.py",
     "shapes.py",

@@ -5,6 +5,7 @@ from collections.abc import Iterator
 
 import numpy as np
 from numpy.typing import NDArray
+from rase_core.decoder import TopLogits
 from rase_core.progress import Progress
 
 from rase_models.backends.base import Rows, Threads
@@ -14,6 +15,7 @@ from rase_models.backends.cpu.core_watch import CoreWatch
 from rase_models.backends.cpu.kernel_library import KernelLibrary, kernel_library
 from rase_models.backends.cpu.lowering import Lowered, lower
 from rase_models.backends.cpu.op_table import OpTable, kernels_of
+from rase_models.backends.cpu.ranker import Ranker
 from rase_models.backends.cpu.repacker import Repacker
 from rase_models.backends.cpu.run_memory import MAX_ROWS, RunMemory
 from rase_models.backends.cpu.run_profile import RunProfile
@@ -44,6 +46,7 @@ class CpuRunner:
         self._decoding, self._prefilling = thread_counts(threads)
         self._team = Team(library, max(self._decoding, self._prefilling))
         self._watch = CoreWatch(self._team.threads)
+        self._ranker = Ranker(library)
         self._memory: RunMemory | None = None
         self._profile: RunProfile | None = None
         try:
@@ -124,6 +127,10 @@ class CpuRunner:
         if self._profile is not None:
             self._profile.add(rows, int(seconds * 1e9))
         return logits[:outputs, : self._vocab_size]
+
+    def top_logits(self, logits: NDArray[np.float32], k: int, *, with_totals: bool = False) -> TopLogits:
+        """Return the `k` likeliest tokens, 1 to vocab, of each row float32 [rows, vocab]."""
+        return self._ranker.top_logits(logits, k, with_totals=with_totals)
 
     def _usable_memory(self) -> RunMemory:
         self._team.require_usable()

@@ -29,6 +29,7 @@ BUILDERS: Mapping[str, str] = {
     "merge_spans": f"{_HERE}.attention:merge_spans",
     "pauses": f"{_HERE}.interpreter:pauses",
     "prepare_heads": f"{_HERE}.heads:prepare_heads",
+    "rank_rows": f"{_HERE}.ranking:rank_rows",
     "repack_matrix": f"{_HERE}.loading:repack_matrix",
     "rms_norm": f"{_HERE}.norm:rms_norm",
     "rotate": f"{_HERE}.rope:rotate",
