@@ -16,10 +16,13 @@ from rase_models.gguf import Weight
 from rase_models.program import (
     Embed,
     GatedDelta,
+    KeyedScan,
     Linear,
     Op,
     Program,
+    SelectiveScan,
     SelectOutputs,
+    Shift,
     ShortConv,
     StateScan,
 )
@@ -45,6 +48,7 @@ class Case:
         width = inputs[getattr(op, "x", None) or op.v]
         self.tables = {name: normal(index, TOKENS, size) for index, (name, size) in enumerate(inputs.items())}
         self.tables |= {name: np.abs(self.tables[name]) for name in ("step", "beta") if name in inputs}
+        self.tables |= {name: 1 / (1 + np.exp(self.tables[name])) for name in ("keep",) if name in inputs}
         self.weights = {**self.tables, **weights, "same": np.eye(width, dtype=np.float32)}
         ops = (
             *(Embed(name, name) for name in inputs),
@@ -111,6 +115,53 @@ def gated_delta(heads: int, key_heads: int, width: int, size: int) -> Case:
     return case
 
 
+def shift(width: int) -> Case:
+    return Case(Shift("out", "x", 0), {"x": width}, {}, width)
+
+
+def selective_scan(channels: int, size: int) -> Case:
+    op = SelectiveScan("out", "x", "b", "c", "step", "decay", "skip", 0)
+    inputs = {"x": channels, "b": size, "c": size, "step": channels}
+    weights = {"decay": -np.abs(normal(5, channels, size)), "skip": normal(6, channels)}
+    return Case(op, inputs, weights, channels * size)
+
+
+def keyed_scan(heads: int, width: int, size: int, *, corrects: bool, reads_before: bool) -> Case:
+    names = ("a", "b") if corrects else (None, None)
+    op = KeyedScan("out", "q", "k", "v", "keep", heads, 0, *names, scale=0.5, reads_before=reads_before)
+    inputs = dict.fromkeys(("q", "k", "keep", *filter(None, names)), heads * size) | {"v": heads * width}
+    case = Case(op, inputs, {}, heads * width * size)
+    for name in filter(None, names):  # small enough that states do not grow from row to row
+        case.weights[name] = case.weights[name] * np.float32(0.4 / size)
+    return case
+
+
+@few
+@given(st.integers(1, 50))
+def test_rows_are_shifted_along_their_sequence(width: int) -> None:
+    shift(width).check()
+
+
+@few
+@given(st.sampled_from([5, 16, 48]), st.sampled_from([1, 7, 16]))
+def test_channels_are_scanned(channels: int, size: int) -> None:
+    selective_scan(channels, size).check()
+
+
+@few
+@given(
+    st.sampled_from([1, 4]),
+    st.sampled_from([16, 48]),
+    st.sampled_from([5, 16]),
+    st.booleans(),
+    st.booleans(),
+)
+def test_states_are_kept_key_by_key(
+    heads: int, width: int, size: int, corrects: bool, reads_before: bool
+) -> None:
+    keyed_scan(heads, width, size, corrects=corrects, reads_before=reads_before).check()
+
+
 @few
 @given(st.integers(1, 50), st.integers(2, 5), st.booleans())
 def test_rows_are_convolved_with_those_before(width: int, taps: int, biased: bool) -> None:
@@ -129,7 +180,13 @@ def test_states_follow_a_gated_delta_rule(heads: tuple[int, int], width: int, si
     gated_delta(*heads, width, size).check(tolerance=1e-3)
 
 
-@pytest.mark.parametrize("case", [state_scan(1, 1, 8, 4), gated_delta(1, 1, 8, 16), gated_delta(1, 1, 16, 8)])
+@pytest.mark.parametrize(
+    "case",
+    [
+        *(state_scan(1, 1, 8, 4), gated_delta(1, 1, 8, 16), gated_delta(1, 1, 16, 8)),
+        keyed_scan(1, 8, 4, corrects=False, reads_before=False),
+    ],
+)
 def test_heads_that_are_no_whole_vectors_are_refused(case: Case) -> None:
     with pytest.raises(BackendFailure, match="of 8 values"):
         case.on_cpu([rows_of([(0, 0, 1)])])
@@ -161,6 +218,46 @@ def test_a_scan_is_a_recurrence_over_rows() -> None:
             h = [keep * h[n] + step[t, head] * x[t, head, i] * b[t, 0, n] for n in range(3)]
             want = sum(h[n] * c[t, 0, n] for n in range(3)) + case.weights["skip"][head] * x[t, head, i]
             assert got[t, 2 * head + i] == pytest.approx(want, rel=1e-3, abs=1e-4)
+
+
+def test_every_channel_has_a_recurrence_of_its_own() -> None:
+    case, rows = selective_scan(2, 3), rows_of([(0, 0, 5)])
+    (got,) = case.by_reference([rows])
+    x, b, c, step = (inputs_of(case, rows, name, 1)[:, 0] for name in ("x", "b", "c", "step"))
+    for channel in range(2):
+        h = np.zeros(3)
+        for t in range(5):
+            h *= np.exp(step[t, channel] * case.weights["decay"][channel].astype(np.float64))
+            h += step[t, channel] * x[t, channel] * b[t]
+            want = h @ c[t] + case.weights["skip"][channel] * x[t, channel]
+            assert got[t, channel] == pytest.approx(want, rel=1e-3, abs=1e-4)
+
+
+def test_a_row_gets_the_one_before() -> None:
+    case, runs = shift(3), [rows_of([(1, 0, 3)]), rows_of([(1, 3, 2)])]
+    got = np.concatenate(case.by_reference(runs))
+    x = case.weights["x"][np.concatenate([rows.tokens for rows in runs])]
+    np.testing.assert_array_equal(got, np.concatenate([np.zeros((1, 3)), x[:-1]]))
+
+
+@pytest.mark.parametrize("reads_before", [False, True])
+def test_keys_forget_and_are_corrected_each_for_itself(reads_before: bool) -> None:
+    case = keyed_scan(2, 2, 3, corrects=True, reads_before=reads_before)
+    rows = rows_of([(0, 0, 5)])
+    (got,) = case.by_reference([rows])
+    q, k, keep, a, b, v = (inputs_of(case, rows, name, 2) for name in ("q", "k", "keep", "a", "b", "v"))
+    for head in range(2):
+        h = np.zeros((3, 2))
+        for t in range(5):
+            before = h
+            known = before.T @ a[t, head]
+            h = (
+                np.diag(keep[t, head]) @ before
+                + np.outer(b[t, head], known)
+                + np.outer(k[t, head], v[t, head])
+            )
+            want = 0.5 * (before if reads_before else h).T @ q[t, head]
+            np.testing.assert_allclose(got[t, 2 * head : 2 * head + 2], want, rtol=1e-3, atol=1e-4)
 
 
 def test_a_delta_rule_writes_what_a_key_does_not_know_yet() -> None:

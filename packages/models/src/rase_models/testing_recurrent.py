@@ -3,8 +3,24 @@
 from collections.abc import Mapping
 
 from rase_models.testing_layers import LLAMA
-from rase_models.testing_sizes import VOCAB, WIDTH, WINDOW, Metadata, Shapes
+from rase_models.testing_sizes import (
+    EXPERTS,
+    KV_HEADS,
+    RANK,
+    SPACE,
+    STATE,
+    TAPS,
+    VOCAB,
+    WIDTH,
+    WINDOW,
+    Metadata,
+    Shapes,
+)
 
+_CHANNELS = (
+    *("ssm_in", "ssm_conv1d", "ssm_conv1d.bias", "ssm_x", "ssm_dt", "ssm_dt.bias"),
+    *("ssm_a", "ssm_d", "ssm_out"),
+)
 _STREAMS, _LOW, _DEEP = 4, 64, 256
 
 TENSORS: Mapping[str, tuple[str, ...]] = {
@@ -14,10 +30,34 @@ TENSORS: Mapping[str, tuple[str, ...]] = {
         *("altup_correct_coef", "altup_correct_scale", "altup_predict_coef"),
         *("altup_router", "altup_router_norm"),
     ),
+    "jamba": LLAMA,
+    "mamba": ("attn_norm", *_CHANNELS),
 }
 """The weights that a layer of an architecture needs."""
 
+ODD_LAYERS: Mapping[str, tuple[str, ...]] = {
+    "jamba": (
+        *("attn_norm", *_CHANNELS, "ssm_dt_norm", "ssm_b_norm", "ssm_c_norm"),
+        *("ffn_norm", "ffn_gate_inp", "ffn_gate_exps", "ffn_up_exps", "ffn_down_exps"),
+    ),
+}
+"""The weights of every second layer, where they are others."""
+
+_CHANNEL_SHAPES: Shapes = {
+    "ssm_in": (2 * SPACE, WIDTH),
+    "ssm_conv1d": (SPACE, TAPS),
+    "ssm_conv1d.bias": (SPACE,),
+    "ssm_x": (RANK + 2 * STATE, SPACE),
+    "ssm_dt": (SPACE, RANK),
+    "ssm_dt.bias": (SPACE,),
+    "ssm_a": (SPACE, STATE),
+    "ssm_d": (SPACE,),
+    "ssm_dt_norm": (RANK,),
+    "ssm_b_norm": (STATE,),
+    "ssm_c_norm": (STATE,),
+}
 SHAPES: Mapping[str, Shapes] = {
+    **dict.fromkeys(("jamba", "mamba"), _CHANNEL_SHAPES),
     "gemma3n": {
         "inp_gate": (_DEEP, WIDTH),
         "proj": (WIDTH, _DEEP),
@@ -45,7 +85,15 @@ WHOLE: Mapping[str, Shapes] = {
 }
 """Weights that belong to no layer, as in `testing_shapes`."""
 
+_CHANNEL_STATES: Metadata = {
+    "ssm.conv_kernel": TAPS,
+    "ssm.inner_size": SPACE,
+    "ssm.state_size": STATE,
+    "ssm.time_step_rank": RANK,
+}
 METADATA: Mapping[str, Metadata] = {
+    "jamba": {**_CHANNEL_STATES, "expert_count": EXPERTS, "expert_used_count": 2},
+    "mamba": {**_CHANNEL_STATES, "attention.head_count": 0, "feed_forward_length": 0},
     "gemma3n": {
         "attention.sliding_window": WINDOW,
         "embedding_length_per_layer_input": _DEEP,
@@ -58,5 +106,6 @@ METADATA: Mapping[str, Metadata] = {
 
 BY_LAYER: Mapping[str, Mapping[str, tuple[int, int]]] = {
     "gemma3n": {"attention.sliding_window_pattern": (True, False)},
+    "jamba": {"attention.head_count_kv": (KV_HEADS, 0)},
 }
 """Keys with a value for each layer, and what it is for even and for odd ones."""
