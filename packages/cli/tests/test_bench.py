@@ -55,6 +55,11 @@ def test_sequences_decode_together(smol_manifest: Path) -> None:
         assert speeds.threads is not None
 
 
+def test_no_tokens_at_all_are_nothing_to_measure(rase: Run, smol: str) -> None:
+    done = rase("bench", smol, "--prompt-tokens", "0", "--gen-tokens", "0", "--depth", "5")
+    assert done.returncode == 2 and "nothing to measure" in done.stderr
+
+
 def test_more_tokens_than_the_context_are_refused(rase: Run, smol: str) -> None:
     done = rase("bench", smol, "--depth", "100000")
     assert done.returncode == 2

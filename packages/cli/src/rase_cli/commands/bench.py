@@ -52,6 +52,8 @@ def bench(
     prompt, with the logits of its last token, and decodes after it; one round warms up. With several
     sequences, decode_tok_s counts the tokens of all of them.
     """
+    if not (prompt_tokens or gen_tokens):
+        raise click.UsageError("nothing to measure: give --prompt-tokens or --gen-tokens more than 0")
     if profile:
         os.environ["RASE_PROFILE"] = "1"
     chosen = choose(settings, model)
