@@ -12,7 +12,6 @@ from rase_models.program import (
     Attention,
     Embed,
     GatedDelta,
-    HeadLinear,
     LayerNorm,
     Linear,
     MoeFfn,
@@ -42,8 +41,11 @@ Program of a small model of random weights.
 GATES = ("blk.0.ffn_gate.weight", "blk.0.ffn_up.weight[0:")
 """The matrix of gates, or the part of one that holds gates too."""
 
+LATENT = "attn_kv_a_norm.weight"
+"""The end of the name of the norm of latents."""
+
 MIXING: Mapping[str, Callable[[Op], bool]] = {
-    "attention over latents": lambda op: isinstance(op, HeadLinear),
+    "attention over latents": lambda op: isinstance(op, RmsNorm) and str(op.weight).endswith(LATENT),
     "attention": lambda op: isinstance(op, Attention),
     "windows": lambda op: isinstance(op, Attention) and op.window is not None,
     "sinks": lambda op: isinstance(op, Attention) and op.sinks is not None,

@@ -32,16 +32,43 @@ KEPT = 4
 """Of how many of the last positions logits are kept."""
 
 _LATENT = 32
+_YARN: Metadata = {
+    "rope.scaling.type": "yarn",
+    "rope.scaling.factor": 4.0,
+    "rope.scaling.original_context_length": 25,
+}
 _MIXED: Metadata = {"leading_dense_block_count": 0, "expert_feed_forward_length": INNER}
 METADATA: Mapping[str, Metadata] = {
     "bailingmoe2": {"expert_feed_forward_length": INNER},
     "nemotron_h_moe+latent": {"moe_latent_size": _LATENT},
-    **dict.fromkeys(("bailingmoe", "deepseek", "deepseek2-ocr", "exaone-moe", "hy_v3"), _MIXED),
+    "afmoe": {"expert_feed_forward_length": INNER},
+    "mimo2": {
+        "expert_feed_forward_length": INNER,
+        "attention.value_scale": 0.7,
+        "rope.dimension_count": LENGTH // 2,
+        "rope.freq_base": 500000.0,
+    },
+    "laguna": {
+        **_MIXED,
+        "rope.dimension_count": LENGTH // 2,
+        "rope.dimension_count_swa": LENGTH,
+        "rope.freq_base": 500000.0,
+        "rope.freq_base_swa": 5000.0,
+        **_YARN,
+    },
+    "mistral4": {
+        **_MIXED,
+        **_YARN,
+        "attention.temperature_scale": 0.3,
+        "attention.temperature_length": 5,
+        "rope.scaling.yarn_log_multiplier": 0.1,
+    },
+    "muse-glimmer": {"final_logit_softcapping": 5.0},
+    "spark2_5": {"rope.freq_base_swa": 500.0},
+    **dict.fromkeys(("bailingmoe", "cohere2moe", "deepseek", "deepseek2-ocr", "exaone-moe", "hy_v3"), _MIXED),
     "mellum": {
         "expert_feed_forward_length": INNER,
-        "rope.scaling.type": "yarn",
-        "rope.scaling.factor": 4.0,
-        "rope.scaling.original_context_length": 25,
+        **_YARN,
     },
     "paddleocr": {"rope.dimension_sections": [4, 2, 2, 0]},
     "llama4": {"expert_feed_forward_length": INNER, "interleave_moe_layer_step": 1},
@@ -58,7 +85,7 @@ METADATA: Mapping[str, Metadata] = {
 """What a file says besides the sketch, by the name of an architecture and perhaps of a variant of it."""
 
 LAYERS: Mapping[str, int] = {
-    **dict.fromkeys(("exaone-moe", "mellum", "plamo3"), 8),
+    **dict.fromkeys(("afmoe", "cohere2moe", "exaone-moe", "laguna", "mellum", "muse-glimmer", "plamo3"), 8),
     "baichuan": 32,
     "baichuan+13b": 40,
     "gemma3n": 22,

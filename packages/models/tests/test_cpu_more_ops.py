@@ -174,6 +174,21 @@ def test_one_value_may_be_the_gate_of_a_whole_row(activation: Activation, width:
 
 
 @few
+@given(st.integers(1, 5), st.sampled_from([1, 5, 16, 24, 48]), st.integers(1, 9))
+def test_every_part_of_a_row_may_have_a_gate(parts: int, length: int, rows: int) -> None:
+    width = parts * length
+    ops = [
+        Linear("y", "x", "w"),
+        Linear("gates", "x", "v"),
+        GatedActivation("y", "gates", "y", Activation.SIGMOID),
+        Linear("z", "y", "w"),
+    ]
+    weights = {"w": normal(2, width, width), "v": normal(3, parts, width)}
+    case = OpCase(width, ops, {"y": width, "gates": parts, "z": width}, "z", weights)
+    case.check(rows_of([(0, rows)]), tolerance=3e-4)
+
+
+@few
 @given(st.integers(1, 5), st.sampled_from([16, 48, 64]), st.sampled_from([16, 32]), st.integers(1, 20))
 def test_every_head_has_a_matrix_of_its_own(heads: int, width: int, out: int, rows: int) -> None:
     shape = (heads, out, width) if heads > 1 else (out, width)

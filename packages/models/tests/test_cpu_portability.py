@@ -32,7 +32,7 @@ PARAMETERS: dict[str, tuple[str | int, ...]] = {
     "attend": ("f16",),
     "embed": ("q4_k", 0),
     "expert_linear": ("q4_k",),
-    "gated_activation": ("silu", 0),
+    "gated_activation": ("silu", 1),
     "gated_experts": ("q4_k", "q4_k", "silu", 1),
     "gated_linear": ("q4_k", "silu"),
     "head_linear": ("q8_0x2",),

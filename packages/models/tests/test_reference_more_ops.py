@@ -143,6 +143,13 @@ def test_one_value_may_be_the_gate_of_a_whole_row() -> None:
     assert_close(got, up * np.array([[0.5], [1 / (1 + math.exp(-2))]]))
 
 
+def test_every_part_of_a_row_may_have_a_gate() -> None:
+    up = normal(0, 1, 6)
+    op = GatedActivation("u", "g", "u", Activation.SIGMOID)
+    got = run_op(op, {"g": np.float32([[0.0, 2.0]]), "u": up})["u"]
+    assert_close(got, up * np.repeat([0.5, 1 / (1 + math.exp(-2))], 3))
+
+
 def test_a_vector_serves_as_a_matrix_of_one_row() -> None:
     x, weight = normal(0, 2, 3), normal(1, 3)
     assert_close(run_op(Linear("y", "x", "w"), {"x": x}, {"w": weight})["y"], (x @ weight)[:, None])

@@ -13,9 +13,11 @@ _EXPERTS = ("ffn_gate_inp", "ffn_gate_exps", "ffn_up_exps", "ffn_down_exps")
 _SHARED = ("ffn_gate_shexp", "ffn_up_shexp", "ffn_down_shexp")
 _SPACE = ("ssm_in", "ssm_conv1d", "ssm_conv1d.bias", "ssm_dt.bias", "ssm_a", "ssm_d", "ssm_norm", "ssm_out")
 _DELTA = ("attn_qkv", "attn_gate", "ssm_conv1d", "ssm_dt.bias", "ssm_a", "ssm_alpha", "ssm_beta", "ssm_norm")
-_LATENT = ("attn_norm", "attn_q", "attn_kv_a_mqa", "attn_kv_a_norm", "attn_k_b", "attn_v_b", "attn_output")
+_LATENT = ("attn_norm", "attn_kv_a_mqa", "attn_kv_a_norm", "attn_k_b", "attn_v_b", "attn_output")
 _LATENT_Q = ("attn_q_a", "attn_q_a_norm", "attn_q_b")
 _LATENT_KV = ("attn_norm", "attn_kv_a_mqa", "attn_kv_a_norm", "attn_kv_b", "attn_output")
+
+_MIXED = ("attn_norm", *_ATTENTION, *_HEAD_NORMS, "ffn_norm", *_EXPERTS, *_SHARED)
 
 TENSORS: Mapping[str, tuple[str, ...]] = {
     **dict.fromkeys(("lfm2", "lfm2moe"), ("attn_norm", *_ATTENTION, *_HEAD_NORMS, "ffn_norm", *_GATED)),
@@ -25,10 +27,7 @@ TENSORS: Mapping[str, tuple[str, ...]] = {
         ("mellum", "olmoe", "qwen3vlmoe", "qwen3moe"),
         ("attn_norm", *_ATTENTION, *_HEAD_NORMS, "ffn_norm", *_EXPERTS),
     ),
-    **dict.fromkeys(
-        ("dots1", "exaone-moe", "hunyuan-moe", "hy_v3"),
-        ("attn_norm", *_ATTENTION, *_HEAD_NORMS, "ffn_norm", *_EXPERTS, *_SHARED),
-    ),
+    **dict.fromkeys(("dots1", "exaone-moe", "hunyuan-moe", "hy_v3"), _MIXED),
     **dict.fromkeys(
         ("bailingmoe", "deepseek", "deepseek2-ocr", "ernie4_5-moe", "granitemoe", "llama4"),
         ("attn_norm", *_ATTENTION, "ffn_norm", *_EXPERTS, *_SHARED),
@@ -40,8 +39,16 @@ TENSORS: Mapping[str, tuple[str, ...]] = {
     **dict.fromkeys(
         ("arcee", "jais2", "nemotron", "starcoder2"), ("attn_norm", *_ATTENTION, "ffn_norm", *_PLAIN)
     ),
+    "afmoe": (*_MIXED, "attn_gate", *_POST_NORMS, "exp_probs_b.bias"),
+    "cohere2moe": ("attn_norm", *_ATTENTION, *_EXPERTS, *_SHARED),
+    "granite_swa": (*LLAMA, "attn_sinks"),
+    "laguna": (*_MIXED, "attn_gate", "exp_probs_b.bias"),
+    "mimo2": ("attn_norm", *_ATTENTION, "ffn_norm", *_EXPERTS, "exp_probs_b.bias"),
+    "muse-glimmer": (*LLAMA, *_HEAD_NORMS, "attn_gate", *_POST_NORMS),
+    "spark2_5": (*LLAMA, "attn_gate"),
     "bailingmoe2": (*_MERGED, *_HEAD_NORMS, "ffn_norm", *_EXPERTS, *_SHARED, "exp_probs_b.bias"),
-    "deepseek2": (*_LATENT, "ffn_norm", *_EXPERTS, *_SHARED),
+    "deepseek2": ("attn_q", *_LATENT, "ffn_norm", *_EXPERTS, *_SHARED),
+    "mistral4": (*_LATENT_Q, *_LATENT, "ffn_norm", *_EXPERTS, *_SHARED),
     "exaone4": (*_ATTENTION, *_HEAD_NORMS, *_GATED, *_POST_NORMS),
     "falcon-h1": ("attn_norm", *_ATTENTION, *_SPACE, "ffn_norm", *_GATED),
     "falcon": (*_MERGED, *_PLAIN),
@@ -83,6 +90,7 @@ TENSORS: Mapping[str, tuple[str, ...]] = {
 """The weights that a layer of an architecture needs, where they are not llama's."""
 
 ODD_LAYERS: Mapping[str, tuple[str, ...]] = {
+    "mimo2": ("attn_norm", *_ATTENTION, "attn_sinks", "ffn_norm", *_EXPERTS, "exp_probs_b.bias"),
     "granitehybrid": ("attn_norm", *_SPACE, "ffn_norm", *_GATED),
     "lfm2": (
         *("attn_norm", "shortconv.in_proj", "shortconv.conv", "shortconv.out_proj"),

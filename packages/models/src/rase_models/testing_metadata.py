@@ -34,6 +34,17 @@ _LATENT: Metadata = {
     "attention.head_count_kv": HEADS,
     "rope.dimension_count": LENGTH,
 }
+_LATENT_EXPERTS: Metadata = {
+    **_CHOICE,
+    "expert_shared_count": 1,
+    "attention.kv_lora_rank": RANK,
+    "attention.key_length_mla": 2 * LENGTH,
+    "attention.value_length_mla": LENGTH,
+    "attention.key_length": RANK + LENGTH,
+    "attention.value_length": RANK,
+    "attention.head_count_kv": 1,
+    "rope.dimension_count": LENGTH,
+}
 METADATA: Mapping[str, Metadata] = {
     **dict.fromkeys(
         ("hunyuan-moe", "hy_v3", "minimax-m2", "olmoe", "qwen2moe", "qwen3moe", "qwen3vlmoe"), _CHOICE
@@ -47,17 +58,31 @@ METADATA: Mapping[str, Metadata] = {
     },
     "cohere2": {"attention.sliding_window": WINDOW, "logit_scale": 0.5},
     "deepseek": {**_CHOICE, "expert_shared_count": 1},
-    "deepseek2": {
+    "deepseek2": _LATENT_EXPERTS,
+    "afmoe": {
         **_CHOICE,
+        "attention.sliding_window": WINDOW,
         "expert_shared_count": 1,
-        "attention.kv_lora_rank": RANK,
-        "attention.key_length_mla": 2 * LENGTH,
-        "attention.value_length_mla": LENGTH,
-        "attention.key_length": RANK + LENGTH,
-        "attention.value_length": RANK,
-        "attention.head_count_kv": 1,
-        "rope.dimension_count": LENGTH,
+        "expert_weights_norm": True,
+        "expert_weights_scale": 2.5,
     },
+    "cohere2moe": {
+        **_CHOICE,
+        "attention.sliding_window": WINDOW,
+        "logit_scale": 0.5,
+        "expert_shared_count": 1,
+    },
+    "granite_swa": {"logit_scale": 8.0, "residual_scale": 0.3, "attention.sliding_window": WINDOW},
+    "laguna": {
+        **_CHOICE,
+        "attention.sliding_window": WINDOW,
+        "expert_shared_feed_forward_length": INNER,
+        "expert_weights_norm": True,
+    },
+    "mimo2": {**_CHOICE, "attention.sliding_window": WINDOW, "attention.key_length": 2 * LENGTH},
+    "muse-glimmer": {"attention.sliding_window": WINDOW, "logit_scale": 0.5},
+    "spark2_5": {"attention.sliding_window": WINDOW},
+    "mistral4": {**_LATENT_EXPERTS, "attention.q_lora_rank": RANK},
     "deepseek2-ocr": {**_CHOICE, "expert_shared_count": 1, "attention.head_count_kv": HEADS},
     "dots1": {**_CHOICE, "expert_shared_count": 1},
     "ernie4_5-moe": {**_CHOICE, "expert_shared_feed_forward_length": INNER},
@@ -121,11 +146,16 @@ METADATA: Mapping[str, Metadata] = {
 """What an architecture's file says besides the usual, without the prefix of its keys."""
 
 _EVEN_ATTEND = {"attention.head_count_kv": (KV_HEADS, 0)}
+_EVEN_WINDOWED = {"attention.sliding_window_pattern": (True, False)}
 _ODD_RECUR = {"attention.recurrent_layers": (0, 1)}
 BY_LAYER: Mapping[str, Mapping[str, tuple[int, int]]] = {
     **dict.fromkeys(("granitehybrid", "lfm2", "lfm2moe"), _EVEN_ATTEND),
     **dict.fromkeys(("qwen3next", "qwen35", "qwen35moe"), _ODD_RECUR),
-    "gemma4": {"attention.sliding_window_pattern": (True, False)},
+    **dict.fromkeys(("gemma4", "granite_swa", "spark2_5"), _EVEN_WINDOWED),
+    "mimo2": {
+        "attention.sliding_window_pattern": (False, True),
+        "attention.head_count_kv": (KV_HEADS, HEADS),
+    },
     "nemotron_h": {"attention.head_count_kv": (KV_HEADS, 0), "feed_forward_length": (0, INNER)},
     "nemotron_h_moe": {"attention.head_count_kv": (0, 0), "feed_forward_length": (0, INNER)},
 }

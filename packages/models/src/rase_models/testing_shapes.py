@@ -94,6 +94,9 @@ OTHER_SHAPES: Mapping[str, Shapes] = {
     "deepseek2": {"attn_q": (2 * QUERIES, WIDTH)},
     "deepseek2-ocr": {"attn_k": (QUERIES, WIDTH), "attn_v": (QUERIES, WIDTH)},
     "plamo3": {"ffn_up": (2 * INNER, WIDTH)},
+    "laguna": {"attn_gate": (HEADS, WIDTH)},
+    "spark2_5": {"attn_gate": (HEADS, WIDTH)},
+    "mimo2": {"attn_q": (2 * QUERIES, WIDTH), "attn_k": (2 * KEYS, WIDTH)},
     "plm": {"attn_q": (2 * QUERIES, WIDTH)},
     "glm4": {"ffn_up": (2 * INNER, WIDTH)},
     "olmo2": {"attn_q_norm": (QUERIES,), "attn_k_norm": (KEYS,)},
@@ -107,6 +110,7 @@ OTHER_SHAPES: Mapping[str, Shapes] = {
 }
 
 ODD_SHAPES: Mapping[str, Shapes] = {
+    "mimo2": {"attn_k": (2 * QUERIES, WIDTH), "attn_v": (QUERIES, WIDTH)},
     "gemma4": {
         "attn_q": (2 * QUERIES, WIDTH),
         "attn_k": (2 * KEYS, WIDTH),

@@ -31,11 +31,18 @@ def attend(b: ProgramBuilder, differences: Differences, layer: int, x: str) -> M
         window=positions.window,
         chunked=positions.chunked,
         soft_cap=differences.attention_cap or None,
-        sinks=b.tensors.vector(f"blk.{layer}.attn_sinks.weight", heads) if differences.sinks else None,
+        sinks=_sinks(b, differences, layer, heads),
         slopes=_slopes(heads, differences.alibi) if differences.alibi else (),
     )
     b.emit(op)
     return Mixed(out, f"blk.{layer}.attn_output")
+
+
+def _sinks(b: ProgramBuilder, differences: Differences, layer: int, heads: int) -> str | None:
+    name = f"blk.{layer}.attn_sinks.weight"
+    if "attn_sinks" in differences.required:
+        return b.tensors.vector(name, heads)
+    return b.tensors.optional_vector(name, heads) if differences.sinks else None
 
 
 def _slopes(heads: int, steepness: float) -> tuple[float, ...]:

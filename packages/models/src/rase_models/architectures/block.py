@@ -22,7 +22,7 @@ def build_decoder(b: ProgramBuilder, differences: Differences, mix: Mix = attend
     if differences.learned_positions:
         _add_positions(b, rows)
     if differences.embedding_norm is not None:
-        b.norm(rows, rows, differences.embedding_norm, kind=differences.norm)
+        b.norm(rows, rows, differences.embedding_norm or None, kind=differences.norm)
     for layer in range(b.sizes.block_count):
         rows = _block(b, differences, layer, rows, mix)
     output_norm = differences.output_norm if differences.norm_weights else None
@@ -47,7 +47,7 @@ def _block(b: ProgramBuilder, differences: Differences, layer: int, rows: str, m
         rows, normed, values = _select_outputs(b, differences, rows, normed, values)
     width, factor = b.sizes.embedding_length, differences.residual_scale
     for part, buffer in zip(_parts(mixed), values, strict=True):
-        update = b.linear("update", buffer, part.output, width, factor=factor)
+        update = b.linear("update", buffer, part.output, width, factor=factor * part.factor)
         _add(b, differences, layer, differences.attention_norms, rows, update)
     if differences.feed_forward is FeedForward.NONE:
         return rows
@@ -91,5 +91,5 @@ def _add(
     """Normalise the result of a part, if the file says so, and add it to the rows."""
     name = f"blk.{layer}.{norms.after}"
     if norms.after and (norms.after in differences.required or f"{name}.weight" in b.tensors):
-        b.norm(update, update, name, kind=differences.norm)
+        b.norm(update, update, name, kind=differences.norm, epsilon=norms.after_epsilon)
     b.emit(Add(rows, rows, update))

@@ -96,15 +96,17 @@ class ProgramBuilder:
         *,
         kind: Norm = Norm.RMS,
         shared: bool = True,
+        epsilon: float | None = None,
     ) -> str:
         """Normalise x, or each of its heads, into `out`, which may be x, by NAME.weight if there is a name.
 
         Args:
             shared: whether one weight serves all heads, otherwise the tensor is [heads, length]. With a layer
                 norm, NAME.bias counts when present.
+            epsilon: where it is not what the file says.
         """
         width = self.width(x)
-        out, epsilon = self.buffer(out, width), self.keys.number(kind.value)
+        out, epsilon = self.buffer(out, width), epsilon or self.keys.number(kind.value)
         shape = (width // heads,) if shared else (heads, width // heads)
         weight = None if name is None else self.tensors.vector(self._weight_of(name), *shape)
         if kind is Norm.RMS:

@@ -1,4 +1,4 @@
-"""deepseek2: DeepSeek 2 and 3, R1, Kimi K2: attention over latents, and experts in groups."""
+"""deepseek2: DeepSeek 2 and 3, R1, Kimi K2, Mistral Large 3: attention over latents, experts in groups."""
 
 import math
 from dataclasses import replace
@@ -14,16 +14,25 @@ from rase_models.program import Program, Rope, RopePairing, Scoring
 
 def build(b: ProgramBuilder) -> Program:
     """Build deepseek2."""
-    if b.keys.number("attention.temperature_scale", 0.0):
-        raise b.keys.error("attention.temperature_scale", "none in deepseek2", "one")
     rope, magnitude = _rope(b)
-    scale = magnitude**2 / math.sqrt(read_latent_sizes(b, 0, rope).key_length)
+    length = read_latent_sizes(b, 0, rope).key_length
+    scale, growth = magnitude**2 / math.sqrt(length), _growth(b, length)
 
     def attend(b: ProgramBuilder, differences: Differences, layer: int, x: str) -> Mixed:
-        return attend_latently(b, differences, layer, x, scale)
+        return attend_latently(b, differences, layer, x, scale, growth)
 
     positions = (LayerPositions(rope),) * b.sizes.block_count
     return build_decoder(b, Differences(positions, experts=read_experts(b, Scoring.SOFTMAX)), attend)
+
+
+def _growth(b: ProgramBuilder, length: int) -> Rope | None:
+    """Read how queries grow beyond the context that a model was first trained for; None where they do not."""
+    growth = b.keys.number("attention.temperature_scale", 0.0)
+    if not growth:
+        return None
+    still = (0.0,) * (length // 2)
+    first = b.keys.count("attention.temperature_length", most=1 << 63)
+    return Rope(RopePairing.ADJACENT, len(still) * 2, still, growth=growth, growth_length=first)
 
 
 def _rope(b: ProgramBuilder) -> tuple[Rope, float]:

@@ -26,10 +26,14 @@ class Norms:
     """The norms before and after a part, without `blk.N.` and `.weight`.
 
     The one before is required, the one after counts when present; None where there never is one.
+
+    Attributes:
+        after_epsilon: of the norm after, where it is not the file's.
     """
 
     before: str | None
     after: str | None
+    after_epsilon: float | None = None
 
 
 class HeadNorms(Enum):
@@ -69,6 +73,7 @@ class Experts:
         groups, groups_used: into how many groups experts are divided, from how many of which some are chosen.
         weighs_inputs: whether weights multiply what goes into experts, not what comes out.
         shared_length: the inner width of the network that works on every row, 0 without one.
+        factor: what all that they make is multiplied by.
     """
 
     normalise: bool = True
@@ -77,6 +82,7 @@ class Experts:
     groups_used: int = 1
     shared_length: int = 0
     weighs_inputs: bool = False
+    factor: float = 1.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,11 +90,15 @@ class Mixed:
     """What the first part of a layer has made of its rows: a buffer, and the matrix that it goes through.
 
     Where two work side by side, there is a second.
+
+    Attributes:
+        factor: what comes out of the matrix is multiplied by.
     """
 
     buffer: str
     output: str
     second: "Mixed | None" = None
+    factor: float = 1.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,11 +113,11 @@ class Differences:
         parallel: whether the feed-forward network reads what attention reads.
         own_attention_norm: where the parts are parallel, the norm before attention alone, if the file has it.
         norm_weights: whether norms of rows have weights.
-        embedding_norm: the norm of rows before the first layer.
+        embedding_norm: the norm of rows before the first layer, empty for one without weights.
         alibi: scores of the last head fall by 2^-alibi for each position of distance, those of others faster.
         residual_scale: what attention and feed-forward network are multiplied by.
         attention_cap, logit_cap: soft caps, 0 for none.
-        sinks: whether every head of attention has a sink.
+        sinks: whether heads of attention have a sink; it counts when present.
     """
 
     positions: Sequence[LayerPositions]

@@ -47,7 +47,7 @@ def choose_experts(
         experts_used=sizes.experts_used,
         activation=differences.activation,
         normalise=choice.normalise,
-        scale=b.keys.number("expert_weights_scale", 1.0) * differences.residual_scale,
+        scale=b.keys.number("expert_weights_scale", 1.0) * differences.residual_scale * choice.factor,
         gate_scales=gate_scales,
         up_scales=up_scales,
         down_scales=down_scales,
@@ -129,10 +129,13 @@ def _shared(b: ProgramBuilder, differences: Differences, layer: int, x: str) -> 
     """Emit the network that works on every row; some weigh its result by the row."""
     prefix, scaled = f"blk.{layer}.ffn_", differences.feed_forward_scaled
     width = differences.experts.shared_length
-    gate = b.linear("gate", x, f"{prefix}gate_shexp", width, scaled=scaled)
-    up = b.linear("up", x, f"{prefix}up_shexp", width, scaled=scaled)
+    if f"{prefix}gate_shexp.weight" in b.tensors:
+        gate = b.linear("gate", x, f"{prefix}gate_shexp", width, scaled=scaled)
+        up = b.linear("up", x, f"{prefix}up_shexp", width, scaled=scaled)
+    else:
+        gate, up = b.split_linear((("gate", width), ("up", width)), x, f"{prefix}up_shexp", scaled=scaled)
     b.emit(GatedActivation(gate, gate, up, differences.activation))
-    down, factor = f"{prefix}down_shexp", differences.residual_scale
+    down, factor = f"{prefix}down_shexp", differences.residual_scale * differences.experts.factor
     shared = b.linear("shared", gate, down, b.width(x), scaled=scaled, factor=factor)
     if f"{prefix}gate_inp_shexp.weight" in b.tensors:
         weight = b.tensors.vector(f"{prefix}gate_inp_shexp.weight", b.width(x))

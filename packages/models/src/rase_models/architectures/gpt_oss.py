@@ -23,6 +23,6 @@ def build(b: ProgramBuilder) -> Program:
             activation=Activation.CLAMPED_SWIGLU,
             attention_norms=Norms("attn_norm", None),
             feed_forward_norms=Norms("post_attention_norm", None),
-            sinks=True,
+            required=("attn_sinks",),
         ),
     )

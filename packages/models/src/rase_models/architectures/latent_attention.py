@@ -49,13 +49,22 @@ def read_latent_sizes(b: ProgramBuilder, layer: int, rope: Rope) -> LatentSizes:
     )
 
 
-def attend_latently(b: ProgramBuilder, differences: Differences, layer: int, x: str, scale: float) -> Mixed:
-    """Emit attention over latents, whichever way the file's matrices are cut."""
+def attend_latently(
+    b: ProgramBuilder, differences: Differences, layer: int, x: str, scale: float, growth: Rope | None = None
+) -> Mixed:
+    """Emit attention over latents, whichever way the file's matrices are cut.
+
+    Queries may have a `growth`, a turn by nothing that multiplies all of them.
+    """
     rope = differences.positions[layer].rope
     if rope is None:
         raise b.keys.error("rope.dimension_count", "elements that turn", "none")
     sizes, prefix = read_latent_sizes(b, layer, rope), f"blk.{layer}.attn_"
-    q, q_turned = _queries(b, sizes, prefix, x, rope)
+    q = _queries(b, sizes, prefix, x)
+    if growth is not None:
+        b.emit(Rotate(q, sizes.heads, growth))
+    q_turned = b.copy_parts("q_turned", q, sizes.heads, sizes.turned, sizes.turned, first=sizes.plain)
+    b.emit(Rotate(q_turned, sizes.heads, rope))
     widths = (("latent", sizes.rank), ("k_turned", sizes.turned))
     latent, k_turned = b.split_linear(widths, x, f"{prefix}kv_a_mqa")
     b.norm(latent, latent, f"{prefix}kv_a_norm")
@@ -64,18 +73,13 @@ def attend_latently(b: ProgramBuilder, differences: Differences, layer: int, x: 
     return Mixed(attend(b, sizes, prefix, (q, q_turned, latent, k_turned), scale), f"{prefix}output")
 
 
-def _queries(b: ProgramBuilder, sizes: LatentSizes, prefix: str, x: str, rope: Rope) -> tuple[str, str]:
-    """Emit the queries, whose last elements do not turn, and those elements turned."""
+def _queries(b: ProgramBuilder, sizes: LatentSizes, prefix: str, x: str) -> str:
+    """Emit the queries, perhaps from latents of their own."""
     width = sizes.heads * sizes.key_length
     if f"{prefix}q.weight" in b.tensors:
-        q = b.linear("q", x, f"{prefix}q", width)
-    else:
-        rank = b.keys.count("attention.q_lora_rank")
-        compressed = b.linear("q_latent", x, f"{prefix}q_a", rank)
-        q = b.linear("q", b.norm(compressed, compressed, f"{prefix}q_a_norm"), f"{prefix}q_b", width)
-    turned = b.copy_parts("q_turned", q, sizes.heads, sizes.turned, sizes.turned, first=sizes.plain)
-    b.emit(Rotate(turned, sizes.heads, rope))
-    return q, turned
+        return b.linear("q", x, f"{prefix}q", width)
+    compressed = b.linear("q_latent", x, f"{prefix}q_a", b.keys.count("attention.q_lora_rank"))
+    return b.linear("q", b.norm(compressed, compressed, f"{prefix}q_a_norm"), f"{prefix}q_b", width)
 
 
 def _absorbed(

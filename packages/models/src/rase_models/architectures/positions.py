@@ -15,8 +15,13 @@ def same_positions(
     return (LayerPositions(model_rope(b, pairing, base=base), window),) * b.sizes.block_count
 
 
-def model_rope(b: ProgramBuilder, pairing: RopePairing, *, base: float = 10000.0) -> Rope:
-    """Read the rotary positions of the layers that see everything; `base` is the default."""
+def model_rope(
+    b: ProgramBuilder, pairing: RopePairing, *, base: float = 10000.0, window: bool = False
+) -> Rope:
+    """Read the rotary positions of the layers that see everything; `base` is the default.
+
+    With `window`, those of the others, where these are scaled too.
+    """
     sizes = b.sizes
     return read_rope(
         b.keys,
@@ -26,6 +31,7 @@ def model_rope(b: ProgramBuilder, pairing: RopePairing, *, base: float = 10000.0
         context_length=sizes.context_length,
         used_context=b.used_context,
         base=base,
+        window=window,
     )
 
 
@@ -36,19 +42,28 @@ def window_rope(b: ProgramBuilder, pairing: RopePairing, base: float) -> Rope:
 
 
 def some_windowed(
-    b: ProgramBuilder, windowed: LayerPositions, whole: LayerPositions, *, period: int
+    b: ProgramBuilder,
+    windowed: LayerPositions,
+    whole: LayerPositions,
+    *,
+    period: int | None,
+    whole_first: bool = False,
 ) -> tuple[LayerPositions, ...]:
-    """Give every layer its positions; of `period` layers, which is a default, the last sees everything."""
-    return tuple(windowed if flag else whole for flag in window_flags(b, period))
+    """Give every layer its positions, as `window_flags` says."""
+    return tuple(windowed if flag else whole for flag in window_flags(b, period, whole_first=whole_first))
 
 
-def window_flags(b: ProgramBuilder, period: int) -> Sequence[bool]:
-    """Tell for each layer whether it sees only the window: a period, or a bool for each layer."""
+def window_flags(b: ProgramBuilder, period: int | None, *, whole_first: bool = False) -> Sequence[bool]:
+    """Tell for each layer whether it sees only the window: a period, or a bool for each layer.
+
+    Of `period` layers, which is a default, the last sees everything, or the first; without a default, the
+    file has to say.
+    """
     key, layers = "attention.sliding_window_pattern", b.sizes.block_count
     if not b.keys.is_array(key):
         period = b.keys.count(key, period)
-        return [(layer + 1) % period != 0 for layer in range(layers)]
+        return [(layer + 1 - whole_first) % period != 0 for layer in range(layers)]
     flags = b.keys.flags(key)
-    if len(flags) != layers:
+    if len(flags) not in (layers, layers + b.sizes.predicting_blocks):
         raise b.keys.error(key, f"{layers} bools", f"{len(flags)} of them")
-    return flags
+    return flags[:layers]

@@ -47,13 +47,18 @@ def read_rope(
     context_length: int,
     used_context: int | None = None,
     base: float = 10000.0,
+    window: bool = False,
 ) -> Rope:
     """Read the rotary positions of a model; `base` is the architecture's default.
 
-    Of the context the model was made for, `used_context` will be used at most, None for all of it.
+    Of the context the model was made for, `used_context` will be used at most, None for all of it. With
+    `window` these are of layers that may have a base and a number of turning elements of their own.
     """
     dimensions = read_dimensions(keys, head_length)
     base = read_base(keys, "rope.freq_base", base)
+    if window:
+        dimensions = read_dimensions(keys, head_length, "rope.dimension_count_swa", dimensions)
+        base = read_base(keys, "rope.freq_base_swa", base)
     frequencies = unscaled_frequencies(dimensions, base)
     scaling = _read_scaling(keys, context_length)
     is_long = (used_context or context_length) > scaling.original_context_length
@@ -70,11 +75,13 @@ def plain_rope(pairing: RopePairing, dimensions: int, base: float) -> Rope:
     return Rope(pairing, dimensions, tuple(unscaled_frequencies(dimensions, base).tolist()))
 
 
-def read_dimensions(keys: ArchitectureKeys, head_length: int) -> int:
-    """Read how many elements of a head turn."""
-    dimensions = keys.stated_count("rope.dimension_count", head_length, most=head_length)
+def read_dimensions(
+    keys: ArchitectureKeys, head_length: int, key: str = "rope.dimension_count", default: int | None = None
+) -> int:
+    """Read how many elements of a head turn; all by default."""
+    dimensions = keys.stated_count(key, default or head_length, most=head_length)
     if dimensions % 2:
-        raise keys.error("rope.dimension_count", "an even number", dimensions)
+        raise keys.error(key, "an even number", dimensions)
     return dimensions
 
 

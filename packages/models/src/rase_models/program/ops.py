@@ -210,7 +210,7 @@ class SoftCap:
 class GatedActivation:
     """out = activation(gate) * up; out may be gate or up.
 
-    The gate is as wide as up, or has one value for the whole row.
+    The gate is as wide as up, or has one value for each of equal parts of up, perhaps for all of it.
     """
 
     TENSORS: ClassVar[tuple[str, ...]] = ()

@@ -10,53 +10,68 @@ from numpy.typing import NDArray
 
 from rase_models.backends.base import Rows
 from rase_models.backends.reference.cache import LayerCache
-from rase_models.backends.reference.recurrent import gated_delta, short_conv, state_scan
+from rase_models.backends.reference.mixing import (
+    add_dots,
+    blend,
+    mix_parts,
+    rescale,
+    scale,
+    sparsify,
+)
+from rase_models.backends.reference.recurrent import (
+    gated_delta,
+    keyed_scan,
+    selective_scan,
+    shift,
+    short_conv,
+    state_scan,
+)
 from rase_models.program import (
     Activate,
     Activation,
     Add,
+    AddDots,
     Attention,
+    Blend,
     CopyParts,
     Embed,
     GatedActivation,
     GatedDelta,
     HeadLinear,
+    KeyedScan,
     LayerNorm,
     Linear,
+    MixParts,
     MoeFfn,
     Op,
+    Rescale,
     RmsNorm,
     Rope,
     RopePairing,
     Rotate,
+    Scale,
     Scoring,
-    AddDots,
+    SelectiveScan,
     SelectOutputs,
-    Blend,
+    Shift,
     ShortConv,
     SoftCap,
+    Sparsify,
     StateScan,
 )
 
-    KeyedScan,
 Floats = NDArray[np.float32]
 
-    MixParts,
 
 @dataclass(slots=True)
-    Rescale,
 class Run:
     """A run of a Program: its rows, weights, caches, the buffers so far, and the states of stateful ops.
 
     Buffers are float32 [rows, width], states float32 [slots, size].
-    Scale,
     """
-    SelectiveScan,
 
-    Shift,
     rows: Rows
     weights: Mapping[str, Floats]
-    Sparsify,
     caches: tuple[LayerCache, ...]
     buffers: dict[str, Floats] = field(default_factory=dict)
     states: Sequence[Floats] = ()
@@ -220,7 +235,9 @@ def activate(op: Activate, run: Run) -> None:
 
 
 def gated_activation(op: GatedActivation, run: Run) -> None:
-    run.buffers[op.out] = gated(op.activation, run.buffers[op.gate], run.buffers[op.up])
+    gate, up = run.buffers[op.gate], run.buffers[op.up]
+    spread = np.repeat(gate, up.shape[1] // gate.shape[1], axis=1)
+    run.buffers[op.out] = gated(op.activation, spread, up)
 
 
 def gated(activation: Activation, gate: Floats, up: Floats) -> Floats:
@@ -326,6 +343,12 @@ def softplus(x: Floats) -> Floats:
     return np.asarray(np.logaddexp(x, 0), np.float32)
 
 
+def exp(x: Floats) -> Floats:
+    """Return e^x, which is infinity where it overflows."""
+    with np.errstate(over="ignore"):
+        return np.exp(x)
+
+
 def relu(x: Floats) -> Floats:
     """Return max(x, 0)."""
     return np.maximum(x, np.float32(0))
@@ -337,17 +360,12 @@ ACTIVATIONS: Mapping[Activation, Callable[[Floats], Floats]] = MappingProxyType(
         Activation.GELU_TANH: gelu_tanh,
         Activation.SIGMOID: sigmoid,
         Activation.SOFTPLUS: softplus,
+        Activation.EXP: exp,
         Activation.RELU: relu,
         Activation.RELU_SQUARED: lambda x: np.square(relu(x)),
         Activation.NONE: lambda x: x,
     }
 )
-
-def exp(x: Floats) -> Floats:
-    """Return e^x, which is infinity where it overflows."""
-    with np.errstate(over="ignore"):
-        return np.exp(x)
-
 
 _CLAMP, _CLAMPED_ALPHA = 7.0, 1.702
 
@@ -355,35 +373,34 @@ _OPS: Mapping[type[Op], Callable[..., None]] = MappingProxyType(
     {
         Activate: activate,
         Add: add,
+        AddDots: add_dots,
         Attention: attention,
+        Blend: blend,
         CopyParts: copy_parts,
         Embed: embed,
         GatedActivation: gated_activation,
         GatedDelta: gated_delta,
-        Activation.EXP: exp,
         HeadLinear: head_linear,
+        KeyedScan: keyed_scan,
         LayerNorm: layer_norm,
         Linear: linear,
+        MixParts: mix_parts,
         MoeFfn: moe_ffn,
+        Rescale: rescale,
         RmsNorm: rms_norm,
         Rotate: rotate,
+        Scale: scale,
         SelectOutputs: select_outputs,
+        SelectiveScan: selective_scan,
+        Shift: shift,
         ShortConv: short_conv,
         SoftCap: soft_cap,
+        Sparsify: sparsify,
         StateScan: state_scan,
     }
 )
-        AddDots: add_dots,
 
-        Blend: blend,
 
 def execute(op: Op, run: Run) -> None:
     """Execute one op on the buffers of a run."""
     _OPS[type(op)](op, run)
-        KeyedScan: keyed_scan,
-        MixParts: mix_parts,
-        Rescale: rescale,
-        Scale: scale,
-        SelectiveScan: selective_scan,
-        Shift: shift,
-        Sparsify: sparsify,

@@ -16,6 +16,7 @@ from rase_models.backends.cpu.simd import (
     exp,
     f32,
     fma,
+    keep_first,
     load_f32,
     load_f32x16,
     load_i64,
@@ -90,8 +91,8 @@ ACTIVATIONS: Mapping[str, Any] = {
     "gelu_tanh": _gelu_tanh,
     "sigmoid": _sigmoid,
     "softplus": _softplus,
-    "relu": _relu,
     "exp": exp,
+    "relu": _relu,
     "relu_squared": _relu_squared,
     "none": _same,
 }
@@ -121,18 +122,35 @@ def gate_named(activation: str) -> Any:
     return gate
 
 
-def gated_activation(activation: str, whole_row: int = 0) -> Any:
-    """Build the kernel that writes activation(X) * W, N wide, as float32 or records.
-
-    With `whole_row`, X has one value in each row.
-    """
-    gate_function, step = gate_named(activation), 0 if whole_row else 1
+@cache
+def _spread(length: int) -> Any:
+    """Return the function that loads 16 values from the N that X's values become, each `length` times."""
 
     @compiled
-    def gated(gate: int, up: int) -> Any:
-        if whole_row:
-            return gate_function(splat(load_f32(gate)), load_f32x16(up))
-        return gate_function(load_f32x16(gate), load_f32x16(up))
+    def one_each(gate: int, at: int, width: int) -> Any:
+        return load_f32x16(gate + 4 * at)
+
+    @compiled
+    def spread(gate: int, at: int, width: int) -> Any:
+        place = at // length
+        values = splat(load_f32(gate + 4 * place))
+        for later in range(place + 1, min(at + 15, width - 1) // length + 1):
+            values = keep_first(values, later * length - at, load_f32(gate + 4 * later))
+        return values
+
+    return one_each if length == 1 else spread
+
+
+def gated_activation(activation: str, length: int = 1) -> Any:
+    """Build the kernel that writes activation(X) * W, N wide, as float32 or records.
+
+    X has one value for every `length` of W.
+    """
+    gate_function, spread = gate_named(activation), _spread(length)
+
+    @compiled
+    def gated(gate: int, up: int, at: int, width: int) -> Any:
+        return gate_function(spread(gate, at, width), load_f32x16(up + 4 * at))
 
     @compiled
     def row_of(thread: int, op: int, context: int, row: int) -> None:
@@ -140,13 +158,12 @@ def gated_activation(activation: str, whole_row: int = 0) -> Any:
         target, width, flags = output_row(op, context, row), load_i64(op + N), load_i64(op + FLAGS)
         if flags & WRITE_FLOATS:
             for offset in range(0, 4 * width, 64):
-                store_f32x16(target + offset, gated(gate + step * offset, up + offset))
+                store_f32x16(target + offset, gated(gate, up, offset >> 2, width))
         if flags & WRITE_RECORDS:
             records, rows, blocks = records_of(thread, op, context), row_count(op, context), width >> 5
             for block in range(blocks):
-                at = 128 * block
-                low = gated(gate + step * at, up + at)
-                high = gated(gate + step * (at + 64), up + at + 64)
+                low = gated(gate, up, 32 * block, width)
+                high = gated(gate, up, 32 * block + 16, width)
                 write_record(records, rows, blocks, row, block, low, high)
 
     return share(row_count, row_of, 4)

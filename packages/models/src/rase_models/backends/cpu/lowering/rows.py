@@ -92,8 +92,8 @@ def emit_gated_activation(low: Lowering, step: GatedActivation) -> None:
     words = low.floats_in(step.gate) | low.floats_in(step.up, abi.W, abi.W_STRIDE)
     outputs, writes, flags = low.values_out(step.out)
     reads: list[Resource] = [("floats", step.gate), ("floats", step.up)]
-    whole_row = low.buffers.width(step.gate) == 1 != low.buffers.width(step.up)
-    key = KernelKey("gated_activation", (step.activation.value, int(whole_row)))
+    length = low.buffers.width(step.up) // low.buffers.width(step.gate)
+    key = KernelKey("gated_activation", (step.activation.value, length))
     low.emit(key, words | outputs, reads, writes, flags)
 
 

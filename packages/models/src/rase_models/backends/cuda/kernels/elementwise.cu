@@ -27,12 +27,12 @@ extern "C" __global__ void activate(float* out, const float* x, const float* bia
     if (index < count) out[index] = activated(bias ? x[index] + bias[index % width] : x[index], kind);
 }
 
-// The gate is [rows, gate_width], which is `width` or 1.
+// The gate is [rows, gate_width], a divisor of `width`.
 extern "C" __global__ void gate(
     float* out, const float* gates, const float* up, int width, int gate_width, int kind, i64 count) {
     i64 index = INDEX;
     if (index >= count) return;
-    float x = gates[gate_width == 1 ? index / width : index], y = up[index];
+    float x = gates[index / (width / gate_width)], y = up[index];
     if (kind == CLAMPED_SWIGLU) {
         x = fminf(x, 7.0f);
         y = fmaxf(-7.0f, fminf(y, 7.0f)) + 1.0f;
