@@ -1,8 +1,11 @@
 import re
+from pathlib import Path
 
 import httpx
 import pytest
-from rase_api.testing import ScriptedEngine
+from rase_api import create_app
+from rase_api.testing import ScriptedEngine, served
+from rase_models.engine import Engine
 
 URL = "/v1/completions"
 BODY = {"model": "demo", "prompt": "Hi"}
@@ -93,7 +96,19 @@ def test_the_answers_of_one_request_are_bounded(client: httpx.Client) -> None:
     refused = client.post("/v1/completions", json=body)
     assert refused.status_code == 400
     assert refused.json()["error"]["param"] == "n"
-    params = {"n": 128, "max_new_tokens": 1}
-    refused = client.post("/generate", json={"model": "demo", "text": ["Hi"] * 17, "sampling_params": params})
+    params = {"n": 64, "max_new_tokens": 1}
+    refused = client.post("/generate", json={"model": "demo", "text": ["Hi"] * 33, "sampling_params": params})
     assert refused.status_code == 400
     assert refused.json()["error"]["param"] == "sampling_params.n"
+
+
+def test_as_many_choices_may_be_asked_for_as_a_scheduler_runs(smollm2_path: Path, tmp_path: Path) -> None:
+    body = {"model": "demo", "prompt": "Hi", "max_tokens": 1}
+    with Engine(tmp_path, "cpu", threads=2, context_length=64) as engine:
+        engine.import_model(smollm2_path, "demo")
+        with served(create_app(engine)) as url, httpx.Client(base_url=url, timeout=60) as client:
+            answer = client.post(URL, json=body | {"n": 64})
+            assert len(answer.json()["choices"]) == 64
+            refused = client.post(URL, json=body | {"n": 65})
+            assert refused.status_code == 400
+            assert "less than or equal to 64" in refused.json()["error"]["message"]

@@ -5,6 +5,7 @@ from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field
 from rase_core.logprobs import Logprobs
+from rase_core.scheduler import SchedulerLimits
 
 from rase_api.errors import InvalidValue, UnsupportedParameter
 from rase_api.faults import Names
@@ -15,7 +16,7 @@ from rase_api.schemas.response_format import FormattedRequest
 from rase_api.schemas.sampling import SAMPLING, SamplingRequest
 from rase_api.schemas.tools import ToolingRequest, WrittenCall, named_results
 
-MOST_CHOICES = 128
+MOST_CHOICES = SchedulerLimits().running  # more would be refused by the scheduler
 
 
 class StreamOptions(Strict):
