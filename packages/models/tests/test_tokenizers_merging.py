@@ -10,13 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from rase_models.gguf import GgufFile, MetadataValue
 from rase_models.tokenizers import tokenizer_from_gguf
-from rase_models.tokenizers.sentencepiece import (
-    Costs,
-    PairsWithin,
-    SentencePieceBpe,
-    merge,
-    merge_short,
-)
+from rase_models.tokenizers.merge_table import Neighbours, code_points
+from rase_models.tokenizers.plain_merging import Costs, PairsWithin, merge, merge_short
+from rase_models.tokenizers.sentencepiece import SentencePieceBpe
 from rase_models.tokenizers.special_tokens import SpecialTokens
 
 
@@ -72,7 +68,8 @@ def test_cutting_text_at_spaces_changes_no_token(tokens: list[str], costs: list[
 def test_text_is_cut_only_between_characters_that_no_token_has_side_by_side(
     tokens: list[str], text: str
 ) -> None:
-    parts = PairsWithin(tokens).cut(text)
+    codes = code_points("\ud800".join(tokens))
+    parts = PairsWithin(Neighbours(codes[:-1], codes[1:])).cut(text)
     assert "".join(parts) == text
     pairs = {pair for token in tokens for pair in pairwise(token)}
     assert pairs.isdisjoint((left[-1], right[0]) for left, right in pairwise(parts))

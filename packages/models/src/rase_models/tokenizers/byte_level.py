@@ -1,10 +1,11 @@
 """Byte-level BPE: GPT-2's scheme, where each byte is written as one printable character."""
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from rase_core.errors import UnencodableText
 
+from rase_models.tokenizers.gguf_encoder import in_turn
 from rase_models.tokenizers.library import library_ids
 from rase_models.tokenizers.merging_library import merging_library, one_after_the_other, splits_of
 from rase_models.tokenizers.pre_tokenizers import PreTokenizer
@@ -28,11 +29,14 @@ class ByteLevelBpe:
         steps = (*splits_of(pre), ByteLevel(add_prefix_space=False, use_regex=False))
         self._library.pre_tokenizer = one_after_the_other(steps)
 
-    def encode(self, text: str, *, starts: bool) -> Sequence[int]:
-        """Return the ids of a text without special tokens; where it `starts` makes no difference.
+    def encode(self, parts: Iterable[int | str]) -> list[int]:
+        """Return the ids of the parts of a text, of which integers are ids already.
 
         Raises UnencodableText for a byte that no token stands for.
         """
+        return in_turn(parts, self._ids)
+
+    def _ids(self, text: str) -> list[int]:
         if self._missing and (lost := self._missing.search(text.encode())):
             raise UnencodableText(f"the byte 0x{lost[0].hex()}")
         return library_ids(self._library, text, add_special_tokens=False)

@@ -1,6 +1,6 @@
 """Text to ids with a GGUF's vocabulary: special tokens first, the text between them by the model."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable
 from typing import Protocol
 
 from rase_models.tokenizers.kinds import TokenKind
@@ -13,9 +13,17 @@ MARKER_KINDS = (TokenKind.CONTROL, TokenKind.UNKNOWN, TokenKind.USER_DEFINED)
 class TextModel(Protocol):
     """What merges text without special tokens."""
 
-    def encode(self, text: str, *, starts: bool) -> Sequence[int]:
-        """Return the ids of a text; it `starts` at the beginning or after a special token."""
+    def encode(self, parts: Iterable[int | str]) -> list[int]:
+        """Return the ids of the parts of a text, of which integers are ids already."""
         ...
+
+
+def in_turn(parts: Iterable[int | str], encode: Callable[[str], Iterable[int]]) -> list[int]:
+    """Return the ids of the parts of a text; `encode` gives those of a part that is text."""
+    ids: list[int] = []
+    for part in parts:
+        ids.extend((part,) if isinstance(part, int) else encode(part))
+    return ids
 
 
 class GgufEncoder:
@@ -33,13 +41,9 @@ class GgufEncoder:
     def encode(self, text: str, *, add_special_tokens: bool, parse_special: bool) -> list[int]:
         """Return the ids of a text; user-defined tokens are always found, control tokens on demand."""
         vocabulary = self._vocabulary
-        ids: list[int] = []
+        ids = self._model.encode((self._special if parse_special else self._user_defined).split(text))
         if add_special_tokens and vocabulary.add_bos and vocabulary.bos is not None:
-            ids.append(vocabulary.bos)
-        starts = True
-        for part in (self._special if parse_special else self._user_defined).split(text):
-            ids.extend((part,) if isinstance(part, int) else self._model.encode(part, starts=starts))
-            starts = isinstance(part, int)
+            ids.insert(0, vocabulary.bos)
         if add_special_tokens and vocabulary.add_eos and vocabulary.eos is not None:
             ids.append(vocabulary.eos)
         return ids

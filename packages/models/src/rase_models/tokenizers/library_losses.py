@@ -7,7 +7,7 @@ from tokenizers import Tokenizer as Library
 from tokenizers.models import BPE
 
 from rase_models.tokenizers.least_tokens import Losses
-from rase_models.tokenizers.sentencepiece import SPACE
+from rase_models.tokenizers.space import SPACE
 
 _COMPOSED = 3
 """How many times shorter NFC makes a text at most: three letters of Hangul become one."""

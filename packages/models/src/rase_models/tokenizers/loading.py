@@ -16,12 +16,14 @@ from rase_models.tokenizers.gguf_encoder import MARKER_KINDS, GgufEncoder, TextM
 from rase_models.tokenizers.kinds import TokenKind
 from rase_models.tokenizers.least_tokens import Losses
 from rase_models.tokenizers.longest_match import LongestMatch, escaped_bytes
+from rase_models.tokenizers.merge_table import MergeTable, table_of_merges, table_of_scores
 from rase_models.tokenizers.merging_library import MERGES_KEY
 from rase_models.tokenizers.pieces import BytesOf, VocabularyPieces, sentencepiece_bytes
 from rase_models.tokenizers.pre_tokenizers import PreTokenizer, pre_tokenizer
-from rase_models.tokenizers.sentencepiece import SPACE, SentencePieceBpe, costs_of_merges, costs_of_scores
+from rase_models.tokenizers.sentencepiece import SentencePieceBpe
+from rase_models.tokenizers.space import SPACE
 from rase_models.tokenizers.stripping import stripping_tokens
-from rase_models.tokenizers.tokenizer import SpecialRules, Tokenizer
+from rase_models.tokenizers.tokenizer import Compile, SpecialRules, Tokenizer
 from rase_models.tokenizers.unigram import CHARSMAP_KEY, SpaceRules, Unigram
 from rase_models.tokenizers.vocabulary import Vocabulary, read_vocabulary
 from rase_models.tokenizers.wordpiece import WordPiece
@@ -78,8 +80,7 @@ def _byte_level(file: GgufFile, pre: PreTokenizer) -> Tokenizer:
 
 def _raw_bpe(file: GgufFile, pre: PreTokenizer) -> Tokenizer:
     vocabulary = read_vocabulary(file, adds_bos=pre.adds_bos)
-    model = SentencePieceBpe(vocabulary, costs_of_merges(file.strings(MERGES_KEY)), adds_space=False)
-    return _tokenizer(file, vocabulary, model, sentencepiece_bytes, Losses(space=SPACE))
+    return _merging(file, vocabulary, table_of_merges(vocabulary, file.strings(MERGES_KEY)), adds_space=False)
 
 
 def _gemma4(file: GgufFile) -> Tokenizer:
@@ -90,11 +91,21 @@ def _gemma4(file: GgufFile) -> Tokenizer:
 
 def _sentencepiece(file: GgufFile) -> Tokenizer:
     vocabulary = read_vocabulary(file, adds_bos=True)
-    adds_space = file.boolean(ADD_SPACE_KEY, True)
-    costs = costs_of_scores(vocabulary, _scores(file, vocabulary))
-    model = SentencePieceBpe(vocabulary, costs, adds_space=adds_space)
-    losses = Losses(space=SPACE)
-    return _tokenizer(file, vocabulary, model, sentencepiece_bytes, losses, adds_space=adds_space)
+    table = table_of_scores(vocabulary, _scores(file, vocabulary))
+    return _merging(file, vocabulary, table, adds_space=file.boolean(ADD_SPACE_KEY, True))
+
+
+def _merging(file: GgufFile, vocabulary: Vocabulary, table: MergeTable, *, adds_space: bool) -> Tokenizer:
+    model = SentencePieceBpe(table, adds_space=adds_space)
+    return _tokenizer(
+        file,
+        vocabulary,
+        model,
+        sentencepiece_bytes,
+        Losses(space=SPACE),
+        adds_space=adds_space,
+        compile=model.compile,
+    )
 
 
 def _unigram(file: GgufFile) -> Tokenizer:
@@ -138,10 +149,11 @@ def _tokenizer(
     losses: Losses | None,
     *,
     adds_space: bool = False,
+    compile: Compile | None = None,
 ) -> Tokenizer:
     encoder = GgufEncoder(vocabulary, model, stripping_tokens(file, vocabulary))
     rules = _rules(vocabulary, adds_space=adds_space)
-    return Tokenizer(encoder, VocabularyPieces(vocabulary, spelt), rules, losses)
+    return Tokenizer(encoder, VocabularyPieces(vocabulary, spelt), rules, losses, compile=compile)
 
 
 def _scores(file: GgufFile, vocabulary: Vocabulary) -> NDArray[np.float64]:

@@ -5,10 +5,11 @@ Its tokens are bytes, written as in a Python string: `\n`, `\xe4`.
 
 import re
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 
 from rase_core.errors import UnencodableText
 
+from rase_models.tokenizers.gguf_encoder import in_turn
 from rase_models.tokenizers.vocabulary import Vocabulary
 
 _ESCAPE = re.compile(rb"\\(?:x([0-9a-f]{2})|(.))", re.DOTALL)
@@ -19,18 +20,21 @@ class LongestMatch:
     """The tokens of one vocabulary."""
 
     def __init__(self, vocabulary: Vocabulary) -> None:
-        self._ids = {escaped_bytes(token): i for token, i in vocabulary.ids.items()}
-        self._lengths = _lengths_by_start(self._ids)
+        self._tokens = {escaped_bytes(token): i for token, i in vocabulary.ids.items()}
+        self._lengths = _lengths_by_start(self._tokens)
 
-    def encode(self, text: str, *, starts: bool) -> Sequence[int]:
-        """Return the ids of a text without special tokens; where it `starts` makes no difference.
+    def encode(self, parts: Iterable[int | str]) -> list[int]:
+        """Return the ids of the parts of a text, of which integers are ids already.
 
         Raises UnencodableText for a byte that no token begins with.
         """
+        return in_turn(parts, self._ids)
+
+    def _ids(self, text: str) -> list[int]:
         data, ids, position = text.encode(), list[int](), 0
         while position < len(data):
             token = self._match(data, position)
-            ids.append(self._ids[token])
+            ids.append(self._tokens[token])
             position += len(token)
         return ids
 
@@ -38,7 +42,7 @@ class LongestMatch:
         for start in (data[position : position + 2], data[position : position + 1]):
             for length in self._lengths.get(start, ()):
                 token = data[position : position + length]
-                if token in self._ids:
+                if token in self._tokens:
                     return token
         raise UnencodableText(f"the byte 0x{data[position]:02x}")
 

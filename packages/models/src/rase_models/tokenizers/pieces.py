@@ -4,7 +4,7 @@ import re
 from collections.abc import Callable
 
 from rase_models.tokenizers.kinds import TokenKind
-from rase_models.tokenizers.sentencepiece import SPACE
+from rase_models.tokenizers.space import SPACE
 from rase_models.tokenizers.vocabulary import Vocabulary
 
 BytesOf = Callable[[str], bytes]

@@ -9,8 +9,11 @@ from functools import cached_property
 from typing import Protocol
 
 from rase_core.errors import InvalidParameter, UnencodableText
+from rase_core.progress import Progress
 
 from rase_models.tokenizers.least_tokens import LeastTokens, Losses
+
+Compile = Callable[[Progress | None], None]
 
 LONG = 1 << 16
 """Characters of a text that is worth some care: so many are tokenised in milliseconds."""
@@ -105,16 +108,19 @@ class Tokenizer:
         rules: SpecialRules,
         losses: Losses | None = None,
         narrow: "Callable[[int], Tokenizer] | None" = None,
+        compile: Compile | None = None,
     ) -> None:
         """`losses` is None where a text may be much longer than what its tokens stand for.
 
-        `narrow` does the work of `narrowed`; None where no token can be left out.
+        `narrow` does the work of `narrowed`; None where no token can be left out. `compile` is None where
+        the work is done by a library.
         """
         self._encoder = encoder
         self._pieces = pieces
         self._rules = rules
         self._losses = losses
         self._narrow = narrow
+        self._compile = compile
         self._turn = threading.Lock()
 
     def encode(self, text: str, add_special_tokens: bool = True, parse_special: bool = True) -> list[int]:
@@ -173,6 +179,15 @@ class Tokenizer:
         if self._narrow is None or self.vocab_size <= vocab_size:
             return self
         return self._narrow(vocab_size)
+
+    def compile(self, progress: Progress | None = None) -> None:
+        """Let compiled code do what is done in Python, where there is a compiler; the ids stay the same.
+
+        It is worth its time (a moment, and some seconds on the first time on a machine, of which `progress`
+        hears) for who encodes more than a few texts.
+        """
+        if self._compile is not None:
+            self._compile(progress)
 
     def _turn_of(self, text: str) -> AbstractContextManager[object]:
         return nullcontext() if len(text) <= LONG else self._turn

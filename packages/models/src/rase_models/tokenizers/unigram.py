@@ -1,6 +1,6 @@
 """SentencePiece Unigram, by the `tokenizers` library: the tokens that are the most likely together."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -9,9 +9,10 @@ from numpy.typing import NDArray
 from rase_core.errors import TokenizerError
 
 from rase_models.tokenizers.charsmap import Charsmap
+from rase_models.tokenizers.gguf_encoder import in_turn
 from rase_models.tokenizers.kinds import TokenKind
 from rase_models.tokenizers.library import library_ids
-from rase_models.tokenizers.sentencepiece import SPACE
+from rase_models.tokenizers.space import SPACE
 from rase_models.tokenizers.vocabulary import Vocabulary
 
 if TYPE_CHECKING:
@@ -43,8 +44,11 @@ class Unigram:
         self._charsmap = _charsmap(vocabulary, charsmap)
         self._library = _library(vocabulary, scores)
 
-    def encode(self, text: str, *, starts: bool) -> Sequence[int]:
-        """Return the ids of a text without special tokens; where it `starts` makes no difference."""
+    def encode(self, parts: Iterable[int | str]) -> list[int]:
+        """Return the ids of the parts of a text, of which integers are ids already."""
+        return in_turn(parts, self._ids)
+
+    def _ids(self, text: str) -> list[int]:
         if self._charsmap is not None:
             text = self._charsmap.normalize(text)
         return library_ids(self._library, self._spaced(text), add_special_tokens=False)

@@ -1,10 +1,11 @@
 """WordPiece: the longest token that a word begins with, then the longest that the rest begins with."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable
 
+from rase_models.tokenizers.gguf_encoder import in_turn
 from rase_models.tokenizers.kinds import TokenKind
 from rase_models.tokenizers.library import NO_TOKEN, library_ids
-from rase_models.tokenizers.sentencepiece import SPACE
+from rase_models.tokenizers.space import SPACE
 from rase_models.tokenizers.vocabulary import Vocabulary
 
 _INSIDE = "##"
@@ -30,8 +31,11 @@ class WordPiece:
         self._library.normalizer = BertNormalizer(lowercase=lowercase, strip_accents=strip_accents)
         self._library.pre_tokenizer = BertPreTokenizer()
 
-    def encode(self, text: str, *, starts: bool) -> Sequence[int]:
-        """Return the ids of a text without special tokens; where it `starts` makes no difference."""
+    def encode(self, parts: Iterable[int | str]) -> list[int]:
+        """Return the ids of the parts of a text, of which integers are ids already."""
+        return in_turn(parts, self._ids)
+
+    def _ids(self, text: str) -> list[int]:
         return library_ids(self._library, text, add_special_tokens=False)
 
 

@@ -33,6 +33,7 @@ _SOURCE_FILES = (
     "repacking.py",
     "restating.py",
     "shapes.py",
+    "text_abi.py",
     "tiles.py",
 )
 _ENVIRONMENT = ("NUMBA_OPT", "NUMBA_LOOP_VECTORIZE", "NUMBA_SLP_VECTORIZE")

@@ -1,0 +1,227 @@
+"""Merging of texts: pairs of symbols become one, the cheapest pair first, the leftmost of equals."""
+
+from typing import Any
+
+from rase_models.backends.cpu.kernels.text_index import code_at, hash_of, joined, times, value_of
+from rase_models.backends.cpu.simd import compiled, load_i32, load_i64, store_i32, store_i64
+from rase_models.backends.cpu.text_abi import (
+    BASE,
+    BYTES,
+    COSTS,
+    FIRST_ID,
+    IDS,
+    JOINT,
+    LENGTH,
+    MEMORY,
+    PAIR_ODD,
+    PAIR_SHIFT,
+    PAIRS,
+    PIECES,
+    TEXT,
+    UNKNOWN,
+    WRITTEN,
+)
+
+# What the memory holds for a symbol, by the place of its first code point in the word.
+_END, _HASH, _POWER, _BEFORE = 0, 4, 8, 12
+_SYMBOL_BYTES = 16
+_ENTRY_BYTES = 16
+
+
+@compiled
+def _get(memory: int, symbol: int, field: int) -> int:
+    return int(load_i32(memory + symbol * _SYMBOL_BYTES + field))
+
+
+@compiled
+def _set(memory: int, symbol: int, field: int, value: int) -> None:
+    store_i32(memory + symbol * _SYMBOL_BYTES + field, value)
+
+
+@compiled
+def _push(heap: int, count: int, key: int, ends: int) -> None:
+    """Add an entry to a heap of so many, which has the lowest key at the root."""
+    at = count
+    while at > 0:
+        parent = (at - 1) >> 1
+        if load_i64(heap + parent * _ENTRY_BYTES) <= key:
+            break
+        store_i64(heap + at * _ENTRY_BYTES, load_i64(heap + parent * _ENTRY_BYTES))
+        store_i64(heap + at * _ENTRY_BYTES + 8, load_i64(heap + parent * _ENTRY_BYTES + 8))
+        at = parent
+    store_i64(heap + at * _ENTRY_BYTES, key)
+    store_i64(heap + at * _ENTRY_BYTES + 8, ends)
+
+
+@compiled
+def _drop_root(heap: int, count: int) -> None:
+    """Take the root out of a heap that has `count` entries then."""
+    key, ends = load_i64(heap + count * _ENTRY_BYTES), load_i64(heap + count * _ENTRY_BYTES + 8)
+    at = 0
+    while True:
+        child = 2 * at + 1
+        if child >= count:
+            break
+        if child + 1 < count:
+            second = load_i64(heap + (child + 1) * _ENTRY_BYTES)
+            if second < load_i64(heap + child * _ENTRY_BYTES):
+                child += 1
+        if load_i64(heap + child * _ENTRY_BYTES) >= key:
+            break
+        store_i64(heap + at * _ENTRY_BYTES, load_i64(heap + child * _ENTRY_BYTES))
+        store_i64(heap + at * _ENTRY_BYTES + 8, load_i64(heap + child * _ENTRY_BYTES + 8))
+        at = child
+    store_i64(heap + at * _ENTRY_BYTES, key)
+    store_i64(heap + at * _ENTRY_BYTES + 8, ends)
+
+
+@compiled
+def _consider(op: int, word: int, memory: int, left: int, right: int, heap: int, count: int) -> int:
+    """Enter two neighbours into the heap if they may merge; returns its count."""
+    costs, joint = load_i64(op + COSTS), load_i64(op + JOINT)
+    key = _get(memory, left, _HASH)
+    if joint > 0:
+        key = joined(key, load_i64(costs + BASE), hash_of(joint))
+    key = joined(key, _get(memory, right, _POWER), _get(memory, right, _HASH))
+    end = _get(memory, right, _END)
+    rank = value_of(costs, key, word, left, right, end, joint)
+    if rank < 0:
+        return count
+    _push(heap, count, rank << 32 | left, right << 32 | end)
+    return count + 1
+
+
+@compiled
+def _split(op: int, word: int, length: int, memory: int) -> None:
+    """Make a symbol of each code point."""
+    base = load_i64(load_i64(op + COSTS) + BASE)
+    for at in range(length):
+        _set(memory, at, _END, at + 1)
+        _set(memory, at, _HASH, hash_of(code_at(word, at)))
+        _set(memory, at, _POWER, base)
+        _set(memory, at, _BEFORE, at - 1)
+
+
+@compiled
+def _join(memory: int, left: int, right: int, end: int, length: int) -> None:
+    """Let a symbol take its right neighbour, which is none any more."""
+    power = _get(memory, right, _POWER)
+    _set(memory, left, _HASH, joined(_get(memory, left, _HASH), power, _get(memory, right, _HASH)))
+    _set(memory, left, _POWER, times(_get(memory, left, _POWER), power))
+    _set(memory, left, _END, end)
+    _set(memory, right, _END, 0)
+    if end < length:
+        _set(memory, end, _BEFORE, left)
+
+
+@compiled
+def _merge(op: int, word: int, length: int, memory: int) -> None:
+    """Merge the symbols of a word until no two can."""
+    heap, count = memory + length * _SYMBOL_BYTES, 0
+    for at in range(length - 1):
+        count = _consider(op, word, memory, at, at + 1, heap, count)
+    while count > 0:
+        left, ends = load_i64(heap) & 0xFFFFFFFF, load_i64(heap + 8)
+        right, end = ends >> 32, ends & 0xFFFFFFFF
+        count -= 1
+        _drop_root(heap, count)
+        # Either may have merged with another one since.
+        if _get(memory, left, _END) != right or _get(memory, right, _END) != end:
+            continue
+        _join(memory, left, right, end, length)
+        if end < length:
+            count = _consider(op, word, memory, left, end, heap, count)
+        before = _get(memory, left, _BEFORE)
+        if before >= 0:
+            count = _consider(op, word, memory, before, left, heap, count)
+
+
+@compiled
+def _utf8(code: int, at: int) -> int:
+    """Return a byte of a code point in UTF-8, or -1 after the last."""
+    width = 1 if code < 0x80 else 2 if code < 0x800 else 3 if code < 0x10000 else 4
+    if at >= width:
+        return -1
+    if width == 1:
+        return code
+    bits = code >> 6 * (width - 1 - at)
+    return (bits & 0x3F) | 0x80 if at > 0 else bits | (0xF00 >> width & 0xFF)
+
+
+@compiled
+def _write_bytes(op: int, word: int, start: int, end: int, out: int) -> int:
+    """Write the tokens of the bytes of a symbol, else the unknown one; returns where they end, or -1."""
+    ids, written = load_i64(op + BYTES), out
+    for place in range(start, end):
+        code = code_at(word, place)
+        for at in range(4):
+            byte = _utf8(code, at)
+            if byte < 0:
+                break
+            token = int(load_i32(ids + 4 * byte))
+            if token < 0:
+                unknown = load_i64(op + UNKNOWN)
+                if unknown < 0:
+                    return -1
+                store_i32(out, unknown)
+                return out + 4
+            store_i32(written, token)
+            written += 4
+    return written
+
+
+@compiled
+def _write(op: int, word: int, length: int, memory: int, out: int) -> int:
+    """Write the ids of the symbols of a word; returns where they end, or -1."""
+    pieces, start = load_i64(op + PIECES), 0
+    while start < length and out >= 0:
+        end = _get(memory, start, _END)
+        token = value_of(pieces, _get(memory, start, _HASH), word, start, -1, end, 0)
+        if token >= 0:
+            store_i32(out, token)
+            out += 4
+        else:
+            out = _write_bytes(op, word, start, end, out)
+        start = end
+    return out
+
+
+@compiled
+def _is_pair(op: int, left: int, right: int) -> bool:
+    """Tell whether something may merge between two code points."""
+    if max(left, right) >= FIRST_ID:
+        return False
+    odd = load_i64(op + PAIR_ODD)
+    place = (((left * odd + right) & 0xFFFFFFFF) * odd & 0xFFFFFFFF) >> load_i64(op + PAIR_SHIFT)
+    bits = int(load_i32(load_i64(op + PAIRS) + (place >> 5 << 2)))
+    return (bits >> int(place & 31)) & 1 == 1
+
+
+@compiled
+def _encode(op: int, word: int, length: int, memory: int, out: int) -> int:
+    """Write the ids of a word, or the id that is in its place; returns where they end, or -1."""
+    code = code_at(word, 0)
+    if code >= FIRST_ID:
+        store_i32(out, code - FIRST_ID)
+        return out + 4
+    _split(op, word, length, memory)
+    _merge(op, word, length, memory)
+    return _write(op, word, length, memory, out)
+
+
+def merge_text() -> Any:
+    """Build the kernel that writes the ids of a text, cut where nothing can merge."""
+
+    def kernel(thread: int, threads: int, op: int, context: int) -> None:
+        text, length, memory = load_i64(op + TEXT), load_i64(op + LENGTH), load_i64(op + MEMORY)
+        first, out = 0, load_i64(op + IDS)
+        for at in range(1, length + 1):
+            if at < length and _is_pair(op, code_at(text, at - 1), code_at(text, at)):
+                continue
+            out = _encode(op, text + 4 * first, at - first, memory, out)
+            if out < 0:
+                break
+            first = at
+        store_i64(op + WRITTEN, -1 if out < 0 else (out - load_i64(op + IDS)) >> 2)
+
+    return kernel

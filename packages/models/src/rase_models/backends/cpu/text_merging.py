@@ -1,0 +1,106 @@
+"""Merges texts by the costs of pairs in compiled code, as SentencePiece's BPE does."""
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+from rase_core.progress import Progress
+
+from rase_models.backends.cpu.kernel_key import KernelKey
+from rase_models.backends.cpu.kernel_library import KernelLibrary, kernel_library
+from rase_models.backends.cpu.text_abi import (
+    BYTES,
+    COSTS,
+    FIRST_ID,
+    IDS,
+    JOINT,
+    LENGTH,
+    MEMORY,
+    MEMORY_BYTES,
+    MERGING_BYTES,
+    PAIR_ODD,
+    PAIR_SHIFT,
+    PAIRS,
+    PIECES,
+    TEXT,
+    UNKNOWN,
+    WORD,
+    WRITTEN,
+)
+from rase_models.backends.cpu.text_index import INDEX_KERNEL, TextIndex, random_base
+from rase_models.tokenizers.merge_table import (
+    NEIGHBOUR_ODD,
+    NEIGHBOUR_SHIFT,
+    MergeTable,
+    code_points,
+    neighbours,
+)
+
+_MERGE_KERNEL = KernelKey("merge_text")
+_ID = "\ud800"  # which no text has
+_MOST_IDS = 4  # of a code point: its bytes
+
+
+class TextMerging:
+    """The merging of one vocabulary; may be used from many threads. Knows llvmlite, and numba to compile."""
+
+    def __init__(self, table: MergeTable, progress: Progress | None = None) -> None:
+        library = kernel_library()
+        library.require([INDEX_KERNEL, _MERGE_KERNEL], progress)
+        self._kernel = library.entry(_MERGE_KERNEL)
+        self._pieces, self._costs = _indexes(library, table)
+        self._pairs = np.packbits(neighbours(table).hashed(), bitorder="little")
+        self._bytes = np.ascontiguousarray(table.byte_ids, np.int32)
+        self._words = np.zeros(MERGING_BYTES // WORD, np.int64)
+        for offset, value in (
+            (PIECES, self._pieces.address),
+            (COSTS, self._costs.address),
+            (JOINT, ord(table.joint) if table.joint else 0),
+            (PAIRS, self._pairs.ctypes.data),
+            (PAIR_ODD, NEIGHBOUR_ODD),
+            (PAIR_SHIFT, NEIGHBOUR_SHIFT),
+            (BYTES, self._bytes.ctypes.data),
+            (UNKNOWN, -1 if table.unknown is None else table.unknown),
+        ):
+            self._words[offset // WORD] = value
+
+    def ids(self, parts: Sequence[int | str]) -> list[int] | None:
+        """Return the ids of the parts of a text, of which integers are ids already.
+
+        No two texts are neighbours. Returns None where no token stands for a part of one.
+        """
+        codes = _codes(parts)
+        ids = np.empty(_MOST_IDS * len(codes), np.int32)
+        memory = np.empty(MEMORY_BYTES * len(codes) // WORD, np.int64)
+        words = self._words.copy()
+        for offset, value in (
+            (TEXT, codes.ctypes.data),
+            (LENGTH, len(codes)),
+            (IDS, ids.ctypes.data),
+            (MEMORY, memory.ctypes.data),
+        ):
+            words[offset // WORD] = value
+        self._kernel(0, 1, int(words.ctypes.data), 0)
+        written = int(words[WRITTEN // WORD])
+        found: list[int] | None = None if written < 0 else ids[:written].tolist()
+        return found
+
+
+def _codes(parts: Sequence[int | str]) -> NDArray[np.uint32]:
+    """Return the code points of the parts, uint32 [n], an id being one above FIRST_ID."""
+    codes = code_points("".join(_ID if isinstance(part, int) else part for part in parts))
+    ids = [part for part in parts if isinstance(part, int)]
+    if ids:
+        codes = codes.copy()
+        codes[codes == ord(_ID)] = FIRST_ID + np.array(ids, np.uint32)
+    return codes
+
+
+def _indexes(library: KernelLibrary, table: MergeTable) -> tuple[TextIndex, TextIndex]:
+    """Return the index of the tokens and that of the pairs."""
+    base = random_base()
+    ids = np.where(table.is_text, np.arange(len(table.tokens), dtype=np.int32), np.int32(-1))
+    pieces = TextIndex(library, table.tokens, ids, base)
+    if table.pairs is table.tokens:
+        return pieces, pieces.with_values(table.ranks)
+    return pieces, TextIndex(library, table.pairs, table.ranks, base)

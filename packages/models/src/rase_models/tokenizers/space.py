@@ -1,0 +1,3 @@
+"""How SentencePiece spells a space."""
+
+SPACE = "▁"
