@@ -383,6 +383,17 @@ def test_the_fingerprint_changes_with_what_decides_the_text() -> None:
     assert len(set(found)) == 3
 
 
+def test_a_model_on_another_device_than_was_asked_for_says_so() -> None:
+    engine = ScriptedEngine()
+    with served(create_app(engine)) as url:
+        before = httpx.post(f"{url}{URL}", json=CHAT).json()["system_fingerprint"]
+        assert httpx.get(f"{url}/props").json()["fallback"] is None
+        engine.load("demo").device, engine.load("demo").fallback = "cpu", "the cuda device was lost"
+        props = httpx.get(f"{url}/props").json()
+        assert (props["device"], props["fallback"]) == ("cpu", "the cuda device was lost")
+        assert httpx.post(f"{url}{URL}", json=CHAT).json()["system_fingerprint"] != before
+
+
 def test_the_fingerprint_changes_with_the_content_of_a_template_file(tmp_path: Path) -> None:
     template = tmp_path / "chat.jinja"
 

@@ -4,10 +4,16 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from rase_core.errors import BackendUnavailable
+from rase_core.errors import BackendFailure, BackendUnavailable, DeviceLost, DeviceOutOfMemory
 from rase_models import load_decoder
 from rase_models.backends import load_backend
-from rase_models.backends.cuda.faults import unavailable
+from rase_models.backends.cuda.faults import (
+    check_capability,
+    check_ordinal,
+    cublas_failure,
+    failure,
+    unavailable,
+)
 from rase_models.device_check import check_backend
 from rase_models.testing_sketches import TENSORS, sketch, write_gguf
 
@@ -19,6 +25,55 @@ def test_a_gpu_that_cannot_be_used_has_a_reason_and_a_remedy(status: int) -> Non
     error = unavailable(status, "cudaErrorWords")
     assert isinstance(error, BackendUnavailable)
     assert "cudaErrorWords" in error.reason and error.advice
+
+
+@pytest.mark.parametrize(
+    ("ordinal", "count", "said"),
+    [
+        (1, 1, "1 GPU, the only one is cuda:0"),
+        (7, 2, "2 GPUs, they are cuda:0 to cuda:1"),
+        (0, 0, "no NVIDIA GPU"),
+    ],
+)
+def test_a_number_that_no_gpu_has_is_refused_with_those_there_are(
+    ordinal: int, count: int, said: str
+) -> None:
+    with pytest.raises(BackendUnavailable, match=f"cuda:{ordinal} .*{said}") as caught:
+        check_ordinal(ordinal, count)
+    assert caught.value.advice
+    check_ordinal(count, count + 1)
+
+
+def test_a_gpu_that_is_too_old_is_refused_with_what_is_needed() -> None:
+    with pytest.raises(BackendUnavailable, match=r"capability is 7\.0, 7\.5 is needed"):
+        check_capability(70, 75)
+    check_capability(75, 75)
+
+
+@pytest.mark.parametrize(
+    ("status", "kind"),
+    [
+        (2, DeviceOutOfMemory),
+        (719, DeviceLost),
+        (700, DeviceLost),
+        (214, DeviceLost),
+        (1, BackendFailure),
+        (209, BackendFailure),
+    ],
+)
+def test_an_error_while_computing_says_whether_the_device_can_go_on(
+    status: int, kind: type[BackendFailure]
+) -> None:
+    error = failure(status, "cudaErrorWords")
+    assert type(error) is kind
+    assert "cudaErrorWords" in error.message and error.advice
+
+
+@pytest.mark.parametrize(
+    ("status", "kind"), [(3, DeviceOutOfMemory), (13, DeviceLost), (14, DeviceLost), (7, BackendFailure)]
+)
+def test_an_error_of_cublas_says_so_too(status: int, kind: type[BackendFailure]) -> None:
+    assert type(cublas_failure(status, "CUBLAS_STATUS_WORDS")) is kind
 
 
 @pytest.mark.gpu

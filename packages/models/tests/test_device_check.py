@@ -18,7 +18,7 @@ from rase_models.backends.cpu.instruction_set import instruction_set
 from rase_models.backends.extras import System, install_command, needs
 from rase_models.backends.reference import ReferenceBackend
 from rase_models.backends.reference.runner import ReferenceRunner
-from rase_models.device_check import check_backend, choose_among, choose_device, probe_devices
+from rase_models.device_check import accelerator, check_backend, choose_among, choose_device, probe_devices
 from rase_models.program import Program
 
 CUDA, METAL, CPU = DevicePreference.CUDA, DevicePreference.METAL, DevicePreference.CPU
@@ -59,6 +59,16 @@ class BrokenBackend(ReferenceBackend):
 
 class LoaderFaultBackend(BrokenBackend):
     fault = OSError("Could not find/load shared object file 'libfancy.so'")
+
+
+class NumberedBackend(ReferenceBackend):
+    """One of several devices, which describes itself by its number."""
+
+    def __init__(self, ordinal: int = 0) -> None:
+        self._ordinal = ordinal
+
+    def describe(self) -> str:
+        return f"number {self._ordinal}"
 
 
 WRONG, BROKEN = BackendPlace(__name__, "WrongBackend"), BackendPlace(__name__, "BrokenBackend", ("fancy",))
@@ -204,6 +214,21 @@ def test_a_device_that_nobody_can_use_is_chosen_last_and_says_why() -> None:
     assert caught.value.advice == "pip install 'rase-models[one]' or pip install 'rase-models[two]'"
     reasons = [attempt.reason for attempt in probe_devices("auto", places).attempts]
     assert "libfancy.so" in str(reasons[0]) and "nobody_has_this" in str(reasons[2])
+
+
+def test_a_gpu_is_probed_by_its_number() -> None:
+    report = probe_devices("cuda:1", {"cuda": BackendPlace(__name__, "NumberedBackend")})
+    assert (report.requested, report.device) == ("cuda:1", CUDA)
+    assert str(report.attempts[0].detail).startswith("number 1")
+
+
+def test_an_accelerator_is_active_or_there_is_a_reason() -> None:
+    numbered = {"cuda": BackendPlace(__name__, "NumberedBackend"), "cpu": REFERENCE}
+    assert accelerator("auto", numbered).startswith("active: cuda, number 0")
+    assert accelerator("cuda:3", numbered).startswith("active: cuda:3, number 3")
+    assert accelerator("auto", {"cuda": BROKEN, "cpu": REFERENCE}).startswith("fallback: cuda: a library")
+    assert accelerator("cuda", {"cuda": BROKEN}).startswith("inactive: cuda: a library")
+    assert accelerator("reference") == "inactive: reference"
 
 
 def test_an_unknown_device_cannot_be_probed() -> None:

@@ -30,6 +30,10 @@ COUNTERS: Mapping[str, tuple[str, Callable[[Snapshot], float]]] = {
         lambda now: now.totals.generated_tokens,
     ),
     "preemptions": ("Answers that gave their memory up.", lambda now: now.totals.preemptions),
+    "device_losses": (
+        "Devices that were lost, whose answers were computed again on the CPU.",
+        lambda now: now.totals.device_losses,
+    ),
     "steps": ("Steps of the decoder.", lambda now: now.totals.steps),
     "step_seconds": ("Seconds in steps.", lambda now: now.totals.step_seconds),
     "decoder_seconds": ("Seconds in steps that the decoder took.", lambda now: now.totals.decoder_seconds),

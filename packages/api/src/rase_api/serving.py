@@ -69,6 +69,14 @@ class LoadedModel(Protocol):
         """The seconds until it is let go of if nobody uses it any more; None for never."""
 
     @property
+    def device(self) -> str:
+        """Where it is computed."""
+
+    @property
+    def fallback(self) -> str | None:
+        """Why that is not the device that was asked for; None if it is."""
+
+    @property
     def manifest(self) -> ModelManifest:
         """What is registered of it."""
 

@@ -167,10 +167,15 @@ class ServerState:
             manifest.chat_template,
             _content_hash(manifest.template_file),
             sorted(manifest.defaults.items(), key=str),
-            self.engine.device,
+            self._device_of(manifest.id),
             self.engine.kv_type,
         )
         return f"fp_{hashlib.sha256(repr(parts).encode()).hexdigest()[:12]}"
+
+    def _device_of(self, model_id: str) -> str:
+        """Return where a model is computed, or will be."""
+        loaded = (model.device for model in self.engine.loaded_models() if model.manifest.id == model_id)
+        return next(loaded, self.engine.device)
 
 
 def _content_hash(path: Path | None) -> str | None:

@@ -252,6 +252,8 @@ class ScriptedModel:
     tokenizer: ByteWords = field(default_factory=ByteWords)
     template: ChatTemplate = field(default_factory=lambda: ChatTemplate("{{ messages }}"))
     memory: None = None
+    device: str = "scripted"
+    fallback: str | None = None
     expires_in: float | None = None
 
     def snapshot(self) -> Snapshot:

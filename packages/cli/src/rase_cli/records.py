@@ -68,11 +68,12 @@ def broken_record(error: "InvalidManifest") -> Record:
 def probe_record(report: "ProbeReport") -> Record:
     """Return the device that would be used and what each one answered."""
     return {
-        "requested": report.preference.value,
-        "device": None if report.device is None else report.device.value,
+        "requested": report.requested,
+        "device": None if report.device is None else report.attempts[-1].name,
         "attempts": [
             {
-                "device": attempt.device.value,
+                "device": attempt.name,
+                "installed": attempt.installed,
                 "usable": attempt.usable,
                 "reason": attempt.reason,
                 "detail": attempt.detail,

@@ -26,6 +26,27 @@ DEVICES = ("auto", "cpu", "cuda", "metal", "reference")
 """The devices of `rase_core.device`, and the plain numpy backend that the others are tested against."""
 
 
+class DeviceName(click.ParamType):
+    """A device of DEVICES, or one of several GPUs by its number."""
+
+    name = "device"
+
+    def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        """Return the name as it is asked for; BadParameter for one that means no device."""
+        from rase_core.device import DevicePreference
+        from rase_core.errors import BackendUnavailable
+
+        try:
+            DevicePreference.parse(str(value))
+        except BackendUnavailable as error:
+            self.fail(f"{value!r} is no device: {error.advice}.", param, ctx)
+        return str(value).strip().lower()
+
+    def get_metavar(self, param: click.Parameter, ctx: click.Context) -> str:
+        """Name the choices."""
+        return f"[{'|'.join(DEVICES)}|cuda:N]"
+
+
 @dataclass(slots=True)
 class Settings:
     """Where models are and what runs them; the options fill it in as they are parsed."""
@@ -70,10 +91,10 @@ STORE: Option = click.option(
 )
 DEVICE: Option = click.option(
     "--device",
-    type=click.Choice(DEVICES),
+    type=DeviceName(),
     callback=_keep,
     expose_value=False,
-    help="What computes. [default: auto]",
+    help="What computes; cuda:1 is the second GPU. [default: auto]",
 )
 _THREADS_DECODE: Option = click.option(
     "--threads",

@@ -1,7 +1,7 @@
 """Which device to compute on, and what a probe found out; the probing itself belongs to the backends."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 
 from rase_core.errors import BackendFailure, BackendUnavailable
@@ -27,27 +27,52 @@ class DevicePreference(StrEnum):
         """
         kind, colon, number = text.strip().lower().partition(":")
         is_numbered = kind == cls.CUDA.value and number.isdecimal() and number.isascii()
+        is_short = len(number) <= _MOST_DIGITS
         try:
-            return cls(kind if is_numbered else kind + colon + number)
+            return cls(kind if is_numbered and is_short else kind + colon + number)
         except ValueError:
-            raise BackendUnavailable(text, "no such device", f"choose one of {', '.join(cls)}") from None
+            advice = f"choose one of {', '.join(cls)}, or one of several GPUs by its number, as in cuda:1"
+            raise BackendUnavailable(text, "no such device", advice) from None
 
     def candidates(self) -> tuple["DevicePreference", ...]:
         """Return the devices to try, the best first."""
         return _AUTO_ORDER if self is DevicePreference.AUTO else (self,)
 
 
+def device_number(text: str) -> int | None:
+    """Return the number of a GPU in the name of a device, None without one.
+
+    Raises BackendUnavailable for what is no name of a device.
+    """
+    DevicePreference.parse(text)
+    number = text.strip().partition(":")[2]
+    return int(number) if number else None
+
+
+_MOST_DIGITS = 4
 _AUTO_ORDER = (DevicePreference.CUDA, DevicePreference.METAL, DevicePreference.CPU)
 
 
 @dataclass(frozen=True, slots=True)
 class ProbeAttempt:
-    """What one device answered: its description when usable, and the reason when not."""
+    """What one device answered: its description when usable, and the reason and the remedy when not.
+
+    Attributes:
+        installed: whether the libraries are there that it needs.
+        number: which of several GPUs it is, where that was asked for.
+    """
 
     device: DevicePreference
     usable: bool
     reason: str | None = None
     detail: str | None = None
+    installed: bool = True
+    number: int | None = None
+
+    @property
+    def name(self) -> str:
+        """What to ask for to get it."""
+        return self.device.value if self.number is None else f"{self.device.value}:{self.number}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +81,12 @@ class ProbeReport:
 
     preference: DevicePreference
     attempts: tuple[ProbeAttempt, ...]
+
+    @property
+    def requested(self) -> str:
+        """What was asked for."""
+        tried = self.attempts[0]
+        return self.preference.value if tried.number is None else tried.name
 
     @property
     def device(self) -> DevicePreference | None:
@@ -70,11 +101,13 @@ Raises BackendUnavailable or BackendFailure with the reason when it cannot be us
 """
 
 
-def probe(preference: DevicePreference, probers: Mapping[DevicePreference, Prober]) -> ProbeReport:
-    """Try the preferred devices in order up to the first usable one."""
+def probe(
+    preference: DevicePreference, probers: Mapping[DevicePreference, Prober], number: int | None = None
+) -> ProbeReport:
+    """Try the preferred devices in order up to the first usable one; `number` is that of the GPU to try."""
     attempts: list[ProbeAttempt] = []
     for device in preference.candidates():
-        attempts.append(_attempt(device, probers.get(device)))
+        attempts.append(replace(_attempt(device, probers.get(device)), number=number))
         if attempts[-1].usable:
             break
     return ProbeReport(preference, tuple(attempts))
@@ -82,10 +115,10 @@ def probe(preference: DevicePreference, probers: Mapping[DevicePreference, Probe
 
 def _attempt(device: DevicePreference, prober: Prober | None) -> ProbeAttempt:
     if prober is None:
-        return ProbeAttempt(device, False, "this version of rase has no such backend")
+        return ProbeAttempt(device, False, "this version of rase has no such backend", installed=False)
     try:
         return ProbeAttempt(device, True, detail=prober())
     except BackendUnavailable as error:
-        return ProbeAttempt(device, False, error.reason, error.advice)
+        return ProbeAttempt(device, False, error.reason, error.advice, error.is_installed)
     except BackendFailure as error:
         return ProbeAttempt(device, False, error.message, error.advice)

@@ -287,11 +287,13 @@ class ConstraintFailure(EngineError):
 
 
 class BackendUnavailable(EngineError):
-    """A device cannot be used here: what was tried, and which extra to install."""
+    """A device cannot be used here: what was tried, whether its libraries are there, and what to do."""
 
-    def __init__(self, backend: str, reason: str, advice: str | None = None) -> None:
+    def __init__(
+        self, backend: str, reason: str, advice: str | None = None, *, is_installed: bool = True
+    ) -> None:
         super().__init__(f"the {backend} backend is unavailable: {reason}", advice)
-        self.backend, self.reason = backend, reason
+        self.backend, self.reason, self.is_installed = backend, reason, is_installed
 
 
 class ModelTooLarge(EngineError):

@@ -4,13 +4,18 @@ from collections.abc import Iterator, Sequence
 from functools import cache, partial
 
 import numpy as np
-from rase_core.device import DevicePreference, ProbeReport, probe
+from rase_core.device import DevicePreference, ProbeReport, device_number, probe
 from rase_core.errors import BackendFailure, BackendUnavailable
 
 from rase_models.backends import BACKENDS, BackendPlaces, library_faults, load_backend
 from rase_models.backends.base import Backend, Rows
 from rase_models.gguf import GgmlType, TensorInfo, Weight
+from rase_models.lost_devices import CPU, LOST_DEVICES
+from rase_models.machine_memory import machine_memory
 from rase_models.program import Embed, Linear, Program, RmsNorm, SelectOutputs
+
+ACCELERATORS = (DevicePreference.CUDA, DevicePreference.METAL)
+"""The devices that are no CPU, whose own descriptions tell of their memory."""
 
 _WIDTH = 64
 _VOCABULARY = 48
@@ -25,10 +30,18 @@ def choose_device(name: str) -> str:
     The last resort is not tried out, which takes a while: loading a model says what is wrong with it.
     Raises BackendUnavailable for an unknown name, and when there is no such backend here.
     """
-    preference = DevicePreference.parse(name)
-    if ":" in name:
-        return name.strip().lower()
+    preference, number = DevicePreference.parse(name), device_number(name)
+    if number is not None:
+        return f"{preference.value}:{number}"
     return choose_among(preference.candidates(), BACKENDS)
+
+
+def may_fall_back(name: str) -> bool:
+    """Say whether the CPU may compute in place of what `choose_device` returns for a name.
+
+    Raises what `choose_device` raises.
+    """
+    return DevicePreference.parse(name) is DevicePreference.AUTO and choose_device(name) != CPU
 
 
 def choose_among(candidates: Sequence[DevicePreference], places: BackendPlaces) -> str:
@@ -49,13 +62,28 @@ def probe_devices(name: str, places: BackendPlaces = BACKENDS) -> ProbeReport:
 
     Raises BackendUnavailable for an unknown name.
     """
-    preference = DevicePreference.parse(name)
+    preference, number = DevicePreference.parse(name), device_number(name)
+    suffix = "" if number is None else f":{number}"
     check = partial(_check, places=places, accepts_stand_ins=preference is not DevicePreference.AUTO)
-    probers = {device: partial(check, device.value) for device in DevicePreference if device in places}
-    return probe(preference, probers)
+    probers = {d: partial(check, d.value + suffix) for d in DevicePreference if d in places}
+    return probe(preference, probers, number)
+
+
+def accelerator(name: str = DevicePreference.AUTO, places: BackendPlaces = BACKENDS) -> str:
+    """Tell which accelerator computes for a device's name: `active: ` and what it is, else why none does.
+
+    That is `fallback: ` where the CPU computes in its place, `inactive: ` where nothing can or no accelerator
+    was asked for. Raises BackendUnavailable for an unknown name.
+    """
+    report = probe_devices(name, places)
+    reasons = "; ".join(f"{tried.name}: {tried.reason}" for tried in report.attempts if not tried.usable)
+    if report.device in ACCELERATORS:
+        return f"active: {report.attempts[-1].name}, {report.attempts[-1].detail}"
+    return f"{'fallback' if report.device and reasons else 'inactive'}: {reasons or report.device}"
 
 
 def _check(device: str, places: BackendPlaces, *, accepts_stand_ins: bool) -> str:
+    LOST_DEVICES.check(device)
     backend = load_backend(device, places)
     if backend.is_stand_in and not accepts_stand_ins:
         raise BackendUnavailable(
@@ -78,7 +106,8 @@ def check_backend(backend: Backend) -> str:
         error = float(np.abs(found - _expected()).max())
         if not error <= _TOLERANCE:
             raise BackendFailure(f"the {backend.name} backend computes wrong values: off by {error}")
-        return f"{backend.describe()}; matrix product checked"
+        memory = f"; {machine_memory() / 1e9:.1f} GB of memory" if backend.name not in ACCELERATORS else ""
+        return f"{backend.describe()}{memory}; matrix product checked"
 
 
 def _program() -> Program:

@@ -19,7 +19,7 @@ from rase_models.batch.task import BatchLimits, BatchTask
 from rase_models.chat.options import ChatOptions
 from rase_models.chat.reply import Reading, Reply
 from rase_models.constraints import ResponseFormat
-from rase_models.device_check import probe_devices
+from rase_models.device_check import accelerator, probe_devices
 from rase_models.gguf import open_gguf
 from rase_models.model_host import ModelHost
 from rase_models.request import Completion, Conversation, Messages, Prompt, Question, Terms, refuse_long
@@ -35,7 +35,7 @@ class Engine(ModelHost):
 
     Args:
         store: the folder of the registered models; None for `default_store()`.
-        device: auto, cpu, cuda, metal or reference.
+        device: auto, cpu, cuda, cuda:1 for the second GPU, metal or reference.
         threads: of the CPU backend, a number or ThreadCounts; None for its own choice.
         context_length: the most tokens of any model's sequence, where the model's own limit is not lower.
         progress: told about hashing, downloading, loading and compiling, in the thread that does it.
@@ -79,7 +79,7 @@ class Engine(ModelHost):
         begun then. Raises what `load` and `chat` raise, and `check` as it does for `load`.
         """
         deadline = Deadline(question.terms.timeout, perf_counter() if asked is None else asked)
-        with self._cache.lease(self._registry, model_id, self.device, deadline, check) as session:
+        with self._cache.lease(self._registry, model_id, self._preference, deadline, check) as session:
             request = replace(question.request(session), asked=deadline.asked)
             return session.submit(request, on_event, self._cache.profile.count)
 
@@ -323,6 +323,16 @@ class Engine(ModelHost):
     def probe(self, device: str = "auto") -> ProbeReport:
         """Try the devices that a name stands for, best first, with a real computation each."""
         return probe_devices(device)
+
+    def gpu_info(self) -> str:
+        """Tell which accelerator computes: `active: ` and its name, else why none does.
+
+        That is `fallback: ` where the CPU computes in its place, for the engine or for a model in memory, and
+        `inactive: ` where none was asked for.
+        """
+        sessions = [session for session in self.loaded_models() if session.fallback is not None]
+        reasons = "; ".join(f"{session.manifest.id}: {session.fallback}" for session in sessions)
+        return f"fallback: {reasons}" if reasons else accelerator(self._preference)
 
     def profile(self, reset: bool = False) -> dict[str, int]:
         """Return where the time went since the start or the last reset; all zero unless RASE_PROFILE is 1."""

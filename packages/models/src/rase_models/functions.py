@@ -8,13 +8,12 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import cache
 
-from rase_core.device import DevicePreference
 from rase_core.errors import BackendUnavailable, InvalidParameter
 from rase_core.manifest import ModelKind, ModelManifest
 from rase_core.manifest_file import render_manifest
 from rase_core.sampling import GenerationConfig
 
-from rase_models.device_check import probe_devices
+from rase_models.device_check import ACCELERATORS, accelerator, probe_devices
 from rase_models.engine import Engine
 from rase_models.session_cache import SessionCache
 
@@ -92,10 +91,10 @@ def probe_runtime(device: str = "auto") -> str:
     """
     report = probe_devices(device)
     if report.device is None:
-        reasons = "; ".join(f"{attempt.device}: {attempt.reason}" for attempt in report.attempts)
+        reasons = "; ".join(f"{attempt.name}: {attempt.reason}" for attempt in report.attempts)
         advice = "; ".join(attempt.detail for attempt in report.attempts if attempt.detail)
         raise BackendUnavailable(device, reasons, advice or "use the device auto")
-    return f"backend={report.device}; accelerated={str(report.device in _ACCELERATORS).lower()}"
+    return f"backend={report.attempts[-1].name}; accelerated={str(report.device in ACCELERATORS).lower()}"
 
 
 def generate_registered_gguf(
@@ -182,14 +181,7 @@ def gpu_info() -> str:
 
     That is `fallback: ` where the CPU computes in its place, `inactive: ` where nothing can.
     """
-    report = probe_devices(DevicePreference.AUTO)
-    reasons = [f"{tried.device}: {tried.reason}" for tried in report.attempts if not tried.usable]
-    if report.device in _ACCELERATORS:
-        return f"active: {report.device}, {report.attempts[-1].detail}"
-    return f"{'fallback' if report.device else 'inactive'}: {'; '.join(reasons)}"
-
-
-_ACCELERATORS = (DevicePreference.CUDA, DevicePreference.METAL)
+    return accelerator()
 
 
 @cache

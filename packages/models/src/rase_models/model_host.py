@@ -10,6 +10,7 @@ from rase_core.scheduler import SchedulerLimits
 from rase_models.backends.base import Threads
 from rase_models.device_check import choose_device
 from rase_models.kv_type import KvType
+from rase_models.lost_devices import LOST_DEVICES
 from rase_models.memory_plan import MemoryPlan
 from rase_models.model_store import ModelStore
 from rase_models.session import Session
@@ -57,8 +58,8 @@ class ModelHost(ModelStore):
 
     @property
     def device(self) -> str:
-        """The backend that computes. Raises BackendUnavailable."""
-        return choose_device(self._preference)
+        """The backend that computes: the CPU's once the chosen one was lost. Raises BackendUnavailable."""
+        return LOST_DEVICES.usable(choose_device(self._preference))
 
     @property
     def kv_type(self) -> str | None:
@@ -75,14 +76,14 @@ class ModelHost(ModelStore):
 
         `check` may raise, to end what was asked before `close` and comes after it.
         """
-        return self._cache.get_or_load(self._registry, model_id, self.device, check=check)
+        return self._cache.get_or_load(self._registry, model_id, self._preference, check=check)
 
     def loading(self, model_id: str, *, check: Check = nothing_against) -> Future[Session]:
         """Begin to bring a model into memory, and return what has it then; it cannot be cancelled.
 
         Raises what ModelRegistry.get, `device` and `check` raise; the rest is raised by the future.
         """
-        return self._cache.begin(self._registry, model_id, self.device, check).future
+        return self._cache.begin(self._registry, model_id, self._preference, check).future
 
     def loaded_models(self) -> list[Session]:
         """Return the models of this store that are in memory, by id."""

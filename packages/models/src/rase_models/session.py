@@ -15,6 +15,7 @@ from rase_models.chat import ChatTemplate
 from rase_models.constraints import FormatCompiler
 from rase_models.decoder import ProgramDecoder
 from rase_models.memory_plan import MemoryPlan
+from rase_models.standby import LoadSpare, Standby
 from rase_models.tokenizers import Tokenizer
 
 OnEnded = Callable[[Generation], None]
@@ -30,7 +31,10 @@ class Session:
     leave close the decoder. A session that is dropped, or that there is still when the process ends, fails
     the requests it has. The scheduler's thread starts with the first request.
 
+    When its device is lost, what runs is computed again on the CPU by the decoder that `load_spare` gives.
+
     Attributes:
+        computing: its decoder, on which device that is, and why on no other.
         memory: what it was planned to take; None where nobody planned.
         keep_alive: the seconds that it may stay idle; None for ever.
         on_idle: called with the session when nobody uses it any more, from any thread.
@@ -46,10 +50,11 @@ class Session:
         template: ChatTemplate | TemplateError,
         limits: SchedulerLimits | None = None,
         memory: MemoryPlan | None = None,
+        fallback: str | None = None,
+        load_spare: LoadSpare | None = None,
     ) -> None:
         self.manifest = manifest
-        self.device = device
-        self.decoder = decoder
+        self.computing = Standby(decoder, device, fallback, load_spare)
         self.tokenizer = tokenizer
         self.formats = FormatCompiler(tokenizer)
         self.memory = memory
@@ -64,6 +69,21 @@ class Session:
         self._idle_since, self._least = monotonic(), _LEAST_SECONDS
         self._is_open, self._is_retired = True, False
         self._scheduler: Scheduler | None = None
+
+    @property
+    def device(self) -> str:
+        """Where it is computed."""
+        return self.computing.device
+
+    @property
+    def fallback(self) -> str | None:
+        """Why that is not the device that was asked for; None if it is."""
+        return self.computing.fallback
+
+    @property
+    def decoder(self) -> ProgramDecoder:
+        """What computes."""
+        return self.computing.decoder
 
     @property
     def template(self) -> ChatTemplate:
@@ -202,8 +222,10 @@ class Session:
         with self._state:
             self._check_open()
             if self._scheduler is None:
-                close = _closing(self.decoder, self.on_gone)
-                self._scheduler = Scheduler(self.decoder, self._limits, on_end=close)
+                close = _closing(self.computing, self.on_gone)
+                self._scheduler = Scheduler(
+                    self.decoder, self._limits, on_end=close, replace=self.computing.replace
+                )
                 weakref.finalize(self, self._scheduler.close)
             return self._scheduler
 
@@ -214,17 +236,17 @@ class Session:
     def _end(self) -> None:
         """Close the decoder: by the thread that uses it, where there is one."""
         if self._scheduler is None or os.getpid() != self._process:
-            _closing(self.decoder, self.on_gone)()
+            _closing(self.computing, self.on_gone)()
         else:
             self._scheduler.close()
 
 
-def _closing(decoder: ProgramDecoder, on_gone: Callable[[], None]) -> Callable[[], None]:
-    """Return what closes a decoder and says so, without keeping the session."""
+def _closing(computing: Standby, on_gone: Callable[[], None]) -> Callable[[], None]:
+    """Return what closes the decoder and says so, without keeping the session."""
 
     def close() -> None:
         try:
-            decoder.close()
+            computing.close()
         finally:
             on_gone()
 

@@ -14,7 +14,7 @@ from rase_core.manifest import ModelManifest
 from rase_core.progress import Progress
 from rase_core.registry import ModelRegistry
 
-from rase_models.device_check import choose_device
+from rase_models.device_check import choose_device, may_fall_back
 from rase_models.expiry import Expiry
 from rase_models.model_load import ModelLoad
 from rase_models.profile import Profile
@@ -34,6 +34,7 @@ class _Key(NamedTuple):
     store: Path
     model_id: str
     device: str
+    may_fall_back: bool
 
 
 class SessionCache:
@@ -68,7 +69,7 @@ class SessionCache:
         that is either before `clear` or after it.
         """
         model_id = registry.resolve(model_id)
-        key = _Key(registry.store, model_id, choose_device(device))
+        key = _Key(registry.store, model_id, choose_device(device), may_fall_back(device))
         while True:
             with self._mutex:
                 check()
@@ -186,7 +187,7 @@ class SessionCache:
             if known is not None:
                 known.retire()
             loader = replace(self.loader, progress=progress)
-            session = self._load_within(loader, manifest, key.device, load.check_wanted)
+            session = self._load_within(loader, manifest, key, load.check_wanted)
             session.keep_alive, session.on_idle = self._keep_alive, _when_idle(self._expiry, self._room)
             self._expiry.watch(session)  # whoever asked for it may have gone
             return session
@@ -197,14 +198,15 @@ class SessionCache:
             raise
 
     def _load_within(
-        self, loader: SessionLoader, manifest: ModelManifest, device: str, check: Check
+        self, loader: SessionLoader, manifest: ModelManifest, key: _Key, check: Check
     ) -> Session:
         """Load a model once it has room."""
+        load = partial(loader.load, manifest, key.device, may_fall_back=key.may_fall_back)
         if self._room.limit is None:
-            return loader.load(manifest, device)
-        place = self._room.take(manifest.id, loader.plan(manifest, device), check)
+            return load()
+        place = self._room.take(manifest.id, loader.plan(manifest, key.device), check)
         try:
-            session = loader.load(manifest, device)
+            session = load()
         except BaseException:
             place.release()
             raise

@@ -1,5 +1,6 @@
 """From a manifest to a session: one pass over the weights that loads and verifies them."""
 
+import logging
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -9,6 +10,9 @@ from pathlib import Path
 
 from rase_core.errors import (
     ArchitectureMismatch,
+    BackendFailure,
+    BackendUnavailable,
+    DeviceLost,
     IntegrityMismatch,
     InvalidParameter,
     ModelFileError,
@@ -32,12 +36,15 @@ from rase_models.file_digests import FileDigests
 from rase_models.gguf import GgufFile, OnBytes, open_gguf
 from rase_models.kv_type import KvType
 from rase_models.loading import load_gguf
+from rase_models.lost_devices import CPU, LOST_DEVICES
 from rase_models.memory_plan import MemoryPlan, memory_plan
 from rase_models.registration import ARCHITECTURE_ALIASES
 from rase_models.session import Session
 from rase_models.tokenizers import Tokenizer, fitted, load_tokenizer, tokenizer_from_gguf
 
 _CONTEXTS_KEPT, _SHARE_KEPT = 4, 4
+
+logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,13 +73,29 @@ class SessionLoader:
     digests: FileDigests = field(default_factory=FileDigests)
     loads: Counter[str] = field(default_factory=Counter)
 
-    def load(self, manifest: ModelManifest, device: str) -> Session:
+    def load(self, manifest: ModelManifest, device: str, *, may_fall_back: bool = False) -> Session:
         """Load a model and hash its files in the same pass.
+
+        Where the device was lost before, and where it fails and the model `may_fall_back`, the CPU has it.
 
         Raises IntegrityMismatch when a file is not the one that was registered, ArchitectureMismatch, and
         what `load_gguf`, `load_tokenizer`, `tokenizer_from_gguf` and `fitted` raise. Nothing stays in
         memory then.
         """
+        reason = LOST_DEVICES.reason(device)
+        try:
+            if reason is None:
+                return self._load(manifest, device)
+        except (BackendUnavailable, BackendFailure) as error:
+            if isinstance(error, DeviceLost):
+                LOST_DEVICES.add(device, error)
+            if not may_fall_back:
+                raise
+            reason = error.message
+        logger.warning("the model %s is on the %s: %s", manifest.id, CPU, reason)
+        return self._load(manifest, CPU, reason)
+
+    def _load(self, manifest: ModelManifest, device: str, fallback: str | None = None) -> Session:
         _check_kind(manifest)
         attached = _attached_tokenizer(manifest)
         with self._explaining(manifest):
@@ -88,7 +111,25 @@ class SessionLoader:
             decoder = _verified(manifest, file, partial(self._decoder, file, device, plan))
         self.loads[manifest.id] += 1
         with closed_on_error(decoder):
-            return Session(manifest, device, decoder, tokenizer, template, self._limits(decoder), plan)
+            return Session(
+                manifest,
+                device,
+                decoder,
+                tokenizer,
+                template,
+                self._limits(decoder),
+                plan,
+                fallback,
+                partial(replace(self, progress=None)._spare, manifest),
+            )
+
+    def _spare(self, manifest: ModelManifest) -> ProgramDecoder:
+        """Load the weights again, on the CPU; raises what `load` raises for them."""
+        with self._explaining(manifest):
+            file = open_gguf(manifest.weights_path)
+            _check_parts(manifest, file)
+            plan = self._plan(file, CPU, manifest.context_length)
+            return _verified(manifest, file, partial(self._decoder, file, CPU, plan))
 
     def plan(self, manifest: ModelManifest, device: str) -> MemoryPlan:
         """Return how much memory a model would take, reading no more than its header.
@@ -98,7 +139,8 @@ class SessionLoader:
         """
         _check_kind(manifest)
         with self._explaining(manifest):
-            return self._plan(open_gguf(manifest.weights_path), device, manifest.context_length)
+            file = open_gguf(manifest.weights_path)
+            return self._plan(file, LOST_DEVICES.usable(device), manifest.context_length)
 
     def decoder(self, file: GgufFile, device: str) -> ProgramDecoder:
         """Load the weights of a file that is not registered."""

@@ -19,12 +19,12 @@ class FaultyLoader(SessionLoader):
     kind: type[ProgramDecoder] = ProgramDecoder
     faults: int = 1
 
-    def load(self, manifest: ModelManifest, device: str) -> Session:
+    def load(self, manifest: ModelManifest, device: str, *, may_fall_back: bool = False) -> Session:
         """Load a model; raises what SessionLoader.load raises."""
-        session = SessionLoader.load(self, manifest, device)
+        session = SessionLoader.load(self, manifest, device, may_fall_back=may_fall_back)
         if self.loads.total() <= self.faults:
             file = open_gguf(manifest.weights_path)
             program = build_program(file)
             runner = load_backend(device).load(program, file.weights())
-            session.decoder = self.kind(program, runner, frozenset())
+            session.computing.decoder = self.kind(program, runner, frozenset())
         return session

@@ -57,7 +57,8 @@ def _props(engine: ServingEngine, model_id: str) -> Json:
         "is_loaded": model is not None,
         "default_generation_settings": {"n_ctx": _context(model), "params": _plain(params)},
         "chat_template": None if model is None else model.template.source,
-        "device": engine.device,
+        "device": engine.device if model is None else model.device,
+        "fallback": None if model is None else model.fallback,
         "build_info": f"rase-api {version('rase-api')}",
     }
 

@@ -30,7 +30,7 @@ def probe(settings: Settings, as_json: bool) -> None:
     else:
         emit_table(
             ("device", "result", "reason", "detail"),
-            [(a.device, "usable" if a.usable else "unusable", a.reason, a.detail) for a in report.attempts],
+            [(a.name, "usable" if a.usable else "unusable", a.reason, a.detail) for a in report.attempts],
         )
     if report.device is None:
         raise click.exceptions.Exit(UNAVAILABLE)

@@ -72,6 +72,6 @@ def _unavailable(name: str, error: ImportError | OSError, extras: tuple[str, ...
     install = install_command(extras, this_system())
     if isinstance(error, ModuleNotFoundError):
         reason = f"the module {error.name!r} is not installed"
-        return BackendUnavailable(name, reason, install or needs(extras))
+        return BackendUnavailable(name, reason, install or needs(extras), is_installed=False)
     advice = "install it again" + (f": {install} --force-reinstall" if install else "")
     return BackendUnavailable(name, f"a library cannot be loaded: {error}", advice)

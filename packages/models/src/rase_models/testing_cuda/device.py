@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 from rase_core.errors import BackendFailure, DeviceOutOfMemory
 
 from rase_models.backends.cuda.device import Command, Gemm, Launch, Memory, Replay
+from rase_models.backends.cuda.faults import LAUNCH_FAILURE, failure
 from rase_models.testing_cuda.compiler import compiler, library
 
 _ALIGNMENT = 256
@@ -31,6 +32,8 @@ class EmulatedDevice:
     Args:
         seed: the order of threads, warps and blocks: 0 ascending, 1 descending, others at random.
         nbytes: the memory that there is.
+        lost_at: the launch at which it fails, as a GPU does that falls off the bus: from then on every call
+            has the error that CUDA has.
 
     Attributes:
         free: bytes that could be allocated.
@@ -39,8 +42,8 @@ class EmulatedDevice:
 
     is_stand_in = True
 
-    def __init__(self, seed: int = 0, nbytes: int = 1 << 34) -> None:
-        self.seed = seed
+    def __init__(self, seed: int = 0, nbytes: int = 1 << 34, lost_at: int | None = None) -> None:
+        self.seed, self.lost_at = seed, lost_at
         self.launches = 0
         self.free = nbytes
         self._held: dict[int, tuple[Memory, NDArray[np.uint8]]] = {}
@@ -60,6 +63,7 @@ class EmulatedDevice:
 
     def allocate(self, nbytes: int) -> Memory:
         """Return memory that is all zero, between two guards."""
+        self._check_alive()
         if nbytes > self.free:
             raise DeviceOutOfMemory("cuda", f"{nbytes} bytes are asked for, {self.free} are free")
         owner = np.full(nbytes + 2 * _GUARD + _ALIGNMENT, _UNTOUCHED, np.uint8)
@@ -78,16 +82,19 @@ class EmulatedDevice:
 
     def write(self, address: int, values: NDArray[np.generic]) -> None:
         """Copy a contiguous array to the device."""
+        self._check_alive()
         self._check_range(address, values.nbytes)
         ctypes.memmove(address, values.ctypes.data, values.nbytes)
 
     def read(self, address: int, out: NDArray[np.generic]) -> None:
         """Copy from the device into a contiguous array."""
+        self._check_alive()
         self._check_range(address, out.nbytes)
         ctypes.memmove(out.ctypes.data, address, out.nbytes)
 
     def copy(self, target: int, source: int, nbytes: int) -> None:
         """Copy from one place of the device to another."""
+        self._check_alive()
         self._check_range(target, nbytes)
         self._check_range(source, nbytes)
         ctypes.memmove(target, source, nbytes)
@@ -113,6 +120,7 @@ class EmulatedDevice:
     def run(self, kernels: ctypes.CDLL, launch: Launch) -> None:
         """Run a kernel of a compiled library."""
         self.launches += 1
+        self._check_alive()
         self._check_arguments(kernels, launch)
         values = [np.array(argument) for argument in launch.arguments]
         given = (ctypes.c_void_p * max(1, len(values)))(*(value.ctypes.data for value in values))
@@ -123,6 +131,10 @@ class EmulatedDevice:
         if fault is not None:
             raise EmulatedFault(f"{launch.kernel}: {fault.decode()}")
         self._check_guards(launch)
+
+    def _check_alive(self) -> None:
+        if self.lost_at is not None and self.launches >= self.lost_at:
+            raise failure(LAUNCH_FAILURE, "cudaErrorLaunchFailure: unspecified launch failure")
 
     def _check_arguments(self, kernels: ctypes.CDLL, launch: Launch) -> None:
         found = (ctypes.c_int * _MOST_ARGUMENTS)()

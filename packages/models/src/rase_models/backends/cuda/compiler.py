@@ -77,7 +77,8 @@ def check_compiler() -> tuple[int, int]:
         major, minor = nvrtc.getVersion()
     except RuntimeError as error:
         advice = "pip install 'rase-models[cuda12]' or 'rase-models[cuda13]', as CuPy is for CUDA 12 or 13"
-        raise BackendUnavailable("cuda", f"NVRTC is not installed: {error}", advice) from error
+        reason = f"NVRTC is not installed: {error}"
+        raise BackendUnavailable("cuda", reason, advice, is_installed=False) from error
     return int(major), int(minor)
 
 

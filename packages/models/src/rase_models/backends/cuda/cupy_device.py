@@ -1,6 +1,7 @@
 """A GPU, by CuPy: its runtime, its loader of modules, its graphs and its cuBLAS."""
 
 from collections.abc import Sequence
+from contextlib import suppress
 from importlib import import_module
 from importlib.metadata import version
 
@@ -9,11 +10,11 @@ import numpy as np
 from cupy.cuda import runtime
 from cupy.cuda.function import Function, Module
 from numpy.typing import NDArray
-from rase_core.errors import BackendUnavailable, DeviceOutOfMemory
+from rase_core.errors import DeviceLost, DeviceOutOfMemory
 
 from rase_models.backends.cuda.compiler import check_compiler, cubin_path
 from rase_models.backends.cuda.device import Command, Gemm, Launch, Memory, Replay, Source
-from rase_models.backends.cuda.faults import run_faults, start_faults
+from rase_models.backends.cuda.faults import check_capability, check_ordinal, run_faults, start_faults
 
 _LEAST_CAPABILITY = 75  # Turing: int8 dot products and the kernels' tests begin there
 _HALF, _FLOAT = 2, 0  # of cudaDataType
@@ -30,23 +31,13 @@ class CupyDevice:
     def __init__(self, ordinal: int = 0) -> None:
         with start_faults():
             count = runtime.getDeviceCount()
-            if not 0 <= ordinal < count:
-                raise BackendUnavailable(
-                    f"cuda:{ordinal}",
-                    f"there are {count} GPUs, the first is number 0",
-                    "nvidia-smi -L lists them",
-                )
+            check_ordinal(ordinal, count)
             self._device = cupy.cuda.Device(ordinal)
             self._device.use()
             self._properties = runtime.getDeviceProperties(ordinal)
             self._stream = cupy.cuda.Stream(non_blocking=True)
         capability = int(self._device.compute_capability)
-        if capability < _LEAST_CAPABILITY:
-            raise BackendUnavailable(
-                "cuda",
-                f"the GPU's compute capability is {capability / 10}, 7.5 is needed",
-                "use --device cpu",
-            )
+        check_capability(capability, _LEAST_CAPABILITY)
         check_compiler()
         self._architecture = f"sm_{capability}"
         self._cublas = import_module("cupy_backends.cuda.libs.cublas")
@@ -83,7 +74,7 @@ class CupyDevice:
 
     def release(self, memory: Memory) -> None:
         """Wait for what was asked for; the memory goes back with its last owner."""
-        with run_faults(), self._device:
+        with suppress(DeviceLost), run_faults(), self._device:
             self._stream.synchronize()
 
     def write(self, address: int, values: NDArray[np.generic]) -> None:

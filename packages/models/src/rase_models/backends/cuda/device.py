@@ -75,7 +75,8 @@ class Replay(Protocol):
 class Device(Protocol):
     """A GPU. Everything is done in the order of the calls.
 
-    Methods raise DeviceOutOfMemory, and BackendFailure for any other fault.
+    Methods raise DeviceOutOfMemory, DeviceLost when nothing on it can be used any more, and BackendFailure
+    for any other fault.
 
     Attributes:
         is_stand_in: whether it is for tests.
@@ -93,7 +94,7 @@ class Device(Protocol):
         """Return memory that is all zero, aligned to 256 bytes."""
 
     def release(self, memory: Memory) -> None:
-        """Give memory back once all that was asked for is done."""
+        """Give memory back once all that was asked for is done; what a lost device has is gone with it."""
 
     def write(self, address: int, values: NDArray[np.generic]) -> None:
         """Copy a contiguous array to the device."""

@@ -4,9 +4,16 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from types import MappingProxyType
 
-from rase_core.errors import BackendFailure, BackendUnavailable, DeviceOutOfMemory
+from rase_core.errors import BackendFailure, BackendUnavailable, DeviceLost, DeviceOutOfMemory
 
+LAUNCH_FAILURE = 719
 _OUT_OF_MEMORY = 2
+_LOST = frozenset({46, 100, 101, 214, 220, 700, 702, 709, 710, *range(714, 720), 721, 999})
+"""The runtime's and the driver's errors after which every call of the process fails."""
+
+_CUBLAS_NO_MEMORY = 3
+_CUBLAS_LOST = frozenset({11, 13, 14})  # a copy, a launch or the library itself has failed
+_ADVICE = "run nvidia-smi, which says whether the GPU works; --device cpu goes on without"
 _CAUSES: Mapping[int, tuple[str, str]] = MappingProxyType(
     {
         3: ("CUDA cannot be started", "run nvidia-smi: it says whether the driver works"),
@@ -42,19 +49,54 @@ def unavailable(status: int, words: str) -> BackendUnavailable:
     return BackendUnavailable("cuda", f"{reason} ({words})", advice)
 
 
+def check_ordinal(ordinal: int, count: int) -> None:
+    """Raise BackendUnavailable for a number that none of so many GPUs has."""
+    if not 0 <= ordinal < count:
+        numbers = "the only one is cuda:0" if count == 1 else f"they are cuda:0 to cuda:{count - 1}"
+        there = "there is 1 GPU" if count == 1 else f"there are {count} GPUs"
+        reason = f"{there}, {numbers}" if count else "there is no NVIDIA GPU"
+        raise BackendUnavailable(f"cuda:{ordinal}", reason, "nvidia-smi -L lists them")
+
+
+def check_capability(capability: int, least: int) -> None:
+    """Raise BackendUnavailable for a compute capability, times ten, below the least."""
+    if capability < least:
+        found, needed = capability / 10, least / 10
+        reason = f"the GPU's compute capability is {found}, {needed} is needed"
+        raise BackendUnavailable("cuda", reason, "use --device cpu")
+
+
+def failure(status: int, words: str) -> BackendFailure:
+    """Return the error for a status that the runtime or the driver has while it computes."""
+    if status == _OUT_OF_MEMORY:
+        return DeviceOutOfMemory("cuda", words)
+    if status in _LOST:
+        return DeviceLost("cuda", words)
+    return BackendFailure(f"the cuda device failed: {words}", _ADVICE)
+
+
+def cublas_failure(status: int, words: str) -> BackendFailure:
+    """Return the error for a status of cuBLAS."""
+    if status == _CUBLAS_NO_MEMORY:
+        return DeviceOutOfMemory("cuda", words)
+    if status in _CUBLAS_LOST:
+        return DeviceLost("cuda", words)
+    return BackendFailure(f"cuBLAS failed: {words}", _ADVICE)
+
+
 @contextmanager
 def run_faults() -> Iterator[None]:
-    """Raise DeviceOutOfMemory or BackendFailure for what CUDA raises while it computes."""
+    """Raise BackendFailure, in the kind that fits, for what CUDA raises while it computes."""
     from cupy.cuda.memory import OutOfMemoryError
     from cupy.cuda.runtime import CUDARuntimeError
     from cupy_backends.cuda.api.driver import CUDADriverError
+    from cupy_backends.cuda.libs.cublas import CUBLASError
 
     try:
         yield
     except OutOfMemoryError as error:
         raise DeviceOutOfMemory("cuda", str(error)) from error
     except (CUDARuntimeError, CUDADriverError) as error:
-        if error.status == _OUT_OF_MEMORY:
-            raise DeviceOutOfMemory("cuda", str(error)) from error
-        advice = "run nvidia-smi: if the GPU is lost, restart it or the machine; --device cpu goes on without"
-        raise BackendFailure(f"the cuda device failed: {error}", advice) from error
+        raise failure(error.status, str(error)) from error
+    except CUBLASError as error:
+        raise cublas_failure(error.status, str(error)) from error

@@ -1,11 +1,13 @@
 """Run Programs on a CUDA device."""
 
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from types import MappingProxyType
 from typing import cast
 
 import numpy as np
 from numpy.typing import NDArray
+from rase_core.errors import DeviceLost
 
 from rase_models.backends.base import Rows
 from rase_models.backends.cuda.cache import LayerCache, Slots, attention_source
@@ -34,7 +36,8 @@ class CudaRunner:
     """A Program with its weights, caches and states on a device.
 
     Runs of few rows are recorded once (a CUDA graph) and replayed: nothing in them depends on tokens or
-    positions, which are read from device memory.
+    positions, which are read from device memory. That the device is lost is told by `run` and `reserve`
+    alone: who copies states is not prepared for it.
     """
 
     max_rows = MAX_ROWS
@@ -46,6 +49,7 @@ class CudaRunner:
         self._attention = attention_source(kv_type)
         self._groups = program.kv_groups
         self._recorded: dict[tuple[int, int, int], Replay] = {}
+        self._loss: DeviceLost | None = None
         forget = self._recorded.clear  # what was recorded has the old addresses
         self._caches = _caches(device, program, kv_type, forget)
         self._states = [Slots(device, 4 * size, forget) for size in program.state_sizes]
@@ -91,19 +95,23 @@ class CudaRunner:
 
     def reserve_states(self, slots: int) -> None:
         """Make room for at least so many slots of states. Raises DeviceOutOfMemory."""
-        for states in self._states:
-            states.reserve(slots)
+        with self._noting_loss():
+            for states in self._states:
+                states.reserve(slots)
 
     def copy_state(self, source: int, target: int) -> None:
         """Copy a slot, all states."""
-        for states in self._states:
-            states.copy(source, target)
+        with self._noting_loss():
+            for states in self._states:
+                states.copy(source, target)
 
     def run(self, rows: Rows) -> NDArray[np.float32]:
         """Compute float32 [outputs, vocab_size]; writes keys and values of all rows.
 
-        Raises DeviceOutOfMemory, and BackendFailure when the device fails.
+        Raises DeviceOutOfMemory, DeviceLost, and BackendFailure when the device fails otherwise.
         """
+        if self._loss is not None:
+            raise self._loss
         if self._inputs.write(rows):
             self._recorded.clear()
         key = (len(rows.tokens), len(rows.outputs), rows.block_tables.shape[1])
@@ -142,6 +150,14 @@ class CudaRunner:
             outputs,
             sequences,
         )
+
+    @contextmanager
+    def _noting_loss(self) -> Iterator[None]:
+        """Keep the loss of the device for the next run."""
+        try:
+            yield
+        except DeviceLost as error:
+            self._loss = error
 
     def close(self) -> None:
         """Free the memory."""
