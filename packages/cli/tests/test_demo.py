@@ -1,5 +1,6 @@
 """The first model: found, or offered."""
 
+import sys
 from pathlib import Path
 
 import pytest
@@ -9,16 +10,17 @@ from rase_models.engine import Engine
 
 
 def test_the_demo_model_is_found_without_importing_its_package(smollm2_path: Path) -> None:
-    import sys
-
     assert find_demo_weights() == smollm2_path
     assert demo.DEMO_PACKAGE not in sys.modules
 
 
-def test_a_package_without_weights_is_no_demo_model(monkeypatch: pytest.MonkeyPatch) -> None:
-    for package in ("json", "no_such_package_here"):
-        monkeypatch.setattr(demo, "DEMO_PACKAGE", package)
-        assert find_demo_weights() is None
+def test_a_package_without_weights_is_no_demo_model(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    (tmp_path / demo.DEMO_PACKAGE).mkdir()
+    (tmp_path / demo.DEMO_PACKAGE / "__init__.py").touch()
+    monkeypatch.syspath_prepend(tmp_path)
+    assert find_demo_weights() is None
+    monkeypatch.setitem(sys.modules, demo.DEMO_PACKAGE, None)  # as if it were not installed
+    assert find_demo_weights() is None
 
 
 def test_the_demo_model_is_registered_with_settings_that_suit_it(tmp_path: Path, smollm2_path: Path) -> None:
@@ -32,7 +34,7 @@ def test_the_demo_model_is_registered_with_settings_that_suit_it(tmp_path: Path,
 
 
 def test_nobody_is_asked_without_a_terminal(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setattr(demo, "DEMO_PACKAGE", "no_such_package_here")
+    monkeypatch.setitem(sys.modules, demo.DEMO_PACKAGE, None)  # as if it were not installed
     with Engine(tmp_path) as engine, pytest.raises(NoModelRegistered) as caught:
         demo.register_first_model(engine)
     assert FIRST_MODEL.command in str(caught.value.advice)

@@ -7,7 +7,6 @@ import time
 from collections.abc import Callable
 
 import pytest
-from rase_cli import progress as progress_module
 from rase_cli.progress import Progress
 from rase_core.progress import ProgressEvent, ProgressPhase
 
@@ -17,11 +16,6 @@ class FakeTerminal(io.StringIO):
 
     def isatty(self) -> bool:
         return True
-
-
-@pytest.fixture
-def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(progress_module, "PATIENCE_SECONDS", 0.0)
 
 
 def wait_until(true: Callable[[], bool]) -> None:
@@ -42,9 +36,8 @@ def test_quick_work_is_not_mentioned(capsys: pytest.CaptureFixture[str]) -> None
     assert capsys.readouterr().err == ""
 
 
-@pytest.mark.usefixtures("impatient")
 def test_slow_work_is_one_line_in_a_pipe(capsys: pytest.CaptureFixture[str]) -> None:
-    with Progress() as progress:
+    with Progress(patience=0) as progress:
         for done in range(11):
             progress(event(done))
         progress(event(1, None, ProgressPhase.COMPILE))
@@ -53,23 +46,21 @@ def test_slow_work_is_one_line_in_a_pipe(capsys: pytest.CaptureFixture[str]) -> 
     )
 
 
-@pytest.mark.usefixtures("impatient")
 def test_bars_on_a_terminal_vanish_when_the_work_is_done(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "stderr", terminal := FakeTerminal())
     monkeypatch.setenv("COLUMNS", "100")
     monkeypatch.setenv("TERM", "xterm")
-    with Progress() as progress:
+    with Progress(patience=0) as progress:
         for done in range(11):
             progress(event(done))
     assert "hashing some.gguf" in terminal.getvalue()
     assert "\x1b[?25h" in terminal.getvalue()  # the cursor is shown again
 
 
-@pytest.mark.usefixtures("impatient")
 def test_an_interrupted_step_leaves_no_bar(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "stderr", terminal := FakeTerminal())
     before = threading.active_count()
-    with pytest.raises(KeyboardInterrupt), Progress() as progress:
+    with pytest.raises(KeyboardInterrupt), Progress(patience=0) as progress:
         progress(event(3))
         raise KeyboardInterrupt
     wait_until(lambda: threading.active_count() <= before)
@@ -85,11 +76,10 @@ def test_the_next_event_after_a_stop_ends_the_work() -> None:
             progress(event(2))
 
 
-@pytest.mark.usefixtures("impatient")
 def test_a_terminal_without_a_movable_cursor_gets_lines(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "stderr", terminal := FakeTerminal())
     monkeypatch.setenv("TERM", "dumb")
-    with Progress() as progress:
+    with Progress(patience=0) as progress:
         progress(event(1))
         progress(event(2))
     assert terminal.getvalue() == "hashing some.gguf ...\n"

@@ -183,7 +183,7 @@ def test_a_port_that_is_none_is_wrong_usage(rase: Run, port: str) -> None:
 
 
 def test_without_the_server_the_extra_to_install_is_named(rase: Run, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(serve_module, "SERVER_PACKAGES", ("no_such_server",))
+    monkeypatch.setitem(sys.modules, "uvicorn", None)  # as if it were not installed
     done = rase("serve")
     assert done.returncode == 1
     assert 'pip install "rase-cli[serve]"' in done.stderr

@@ -1,5 +1,8 @@
 """How many threads a runner uses."""
 
+import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -7,8 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rase_core.errors import BackendFailure
 from rase_models.backends.base import ThreadCounts
-from rase_models.backends.cpu.cores import usable_cores
+from rase_models.backends.cpu.cores import usable_cores, usable_processors
 from rase_models.backends.cpu.thread_count import (
+    Machine,
     cpu_quota,
     default_thread_count,
     most_threads,
@@ -42,9 +46,29 @@ def test_a_number_of_threads_for_prompts_is_checked() -> None:
 
 def test_prompts_have_all_cores_of_a_large_machine(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("RASE_NUM_THREADS", raising=False)
-    monkeypatch.setattr("rase_models.backends.cpu.thread_count.usable_cores", lambda: 16)
-    monkeypatch.setattr("rase_models.backends.cpu.thread_count.cpu_quota", lambda: None)
-    assert thread_counts() == (12, 16)
+    assert thread_counts(machine=Machine(16, 32)) == (12, 16)
+    assert thread_counts(machine=Machine(16, 32, quota=6.5)) == (6, 6)
+    assert thread_counts(ThreadCounts(prefill=3), Machine(16, 32)) == (12, 3)
+
+
+COUNTS = """
+import os, sys
+os.sched_setaffinity(0, {int(processor) for processor in sys.argv[1:]})
+from rase_models.backends.cpu.thread_count import thread_counts
+print(*thread_counts())
+"""
+
+
+@pytest.mark.skipif(not hasattr(os, "sched_setaffinity"), reason="needs the affinity of a process")
+@pytest.mark.parametrize("named", [None, "", "3"])
+def test_a_process_bound_to_a_core_has_a_thread_unless_it_is_told_otherwise(
+    named: str | None,
+) -> None:
+    own = {name: value for name, value in os.environ.items() if name != "RASE_NUM_THREADS"}
+    told = {} if named is None else {"RASE_NUM_THREADS": named}
+    command = [sys.executable, "-c", COUNTS, str(min(usable_processors()))]
+    ran = subprocess.run(command, env=own | told, capture_output=True, text=True, check=True)
+    assert ran.stdout.split() == ([named, named] if named else ["1", "1"])
 
 
 @pytest.mark.parametrize("text", ["two", "1.5", "0", "-1", "1000000", "9" * 5000])
@@ -54,16 +78,13 @@ def test_a_number_that_is_none_is_refused(text: str, monkeypatch: pytest.MonkeyP
         thread_counts()
 
 
-def test_far_more_threads_than_processors_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    module = "rase_models.backends.cpu.thread_count"
-    monkeypatch.setattr(f"{module}.usable_processors", lambda: range(2))
-    assert most_threads() == 16
-    monkeypatch.setattr(f"{module}.usable_processors", lambda: range(32))
-    assert most_threads() == 128
-    assert thread_counts(128) == (128, 128)
+def test_far_more_threads_than_processors_are_refused() -> None:
+    assert (Machine(2, 2).most_threads, Machine(16, 32).most_threads) == (16, 128)
+    assert most_threads() == Machine.here().most_threads
+    assert thread_counts(128, Machine(16, 32)) == (128, 128)
     for counts in (ThreadCounts(129), ThreadCounts(1, 129)):
         with pytest.raises(BackendFailure, match="from 1 to 128, not '129'"):
-            thread_counts(counts)
+            thread_counts(counts, Machine(16, 32))
 
 
 @pytest.mark.parametrize(

@@ -30,13 +30,13 @@ Step = tuple[str, str]
 class Progress:
     """The engine's progress callback. Thread-safe; a context manager that clears the bars at its end.
 
-    A bar appears when its step has lasted PATIENCE_SECONDS and all bars vanish when the last step is done,
-    so nothing moves any more when an answer begins. Once `stop` is set, the next event raises
+    A bar appears when its step has lasted for `patience` seconds, and all bars vanish when the last step is
+    done, so nothing moves any more when an answer begins. Once `stop` is set, the next event raises
     KeyboardInterrupt.
     """
 
-    def __init__(self, stop: threading.Event | None = None) -> None:
-        self._stop = stop
+    def __init__(self, stop: threading.Event | None = None, *, patience: float = PATIENCE_SECONDS) -> None:
+        self._stop, self._patience = stop, patience
         self._lock = threading.Lock()
         self._started: dict[Step, float] = {}
         self._mentioned: set[Step] = set()
@@ -62,7 +62,7 @@ class Progress:
             started = self._started.setdefault(step, time.monotonic())
             if finished:
                 self._finish(step)
-            elif time.monotonic() - started >= PATIENCE_SECONDS:
+            elif time.monotonic() - started >= self._patience:
                 self._show(step, event)
 
     def _show(self, step: Step, event: "ProgressEvent") -> None:

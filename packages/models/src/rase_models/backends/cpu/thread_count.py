@@ -1,6 +1,7 @@
 """How many threads a runner uses: the cores it may use, unless it is told otherwise."""
 
 import os
+from dataclasses import dataclass
 from pathlib import Path
 
 from rase_core.errors import BackendFailure
@@ -14,7 +15,26 @@ _SPARED = 4
 """On a large machine a few cores stay free in decoding: one busy neighbour would hold up every step."""
 
 
-def thread_counts(threads: Threads = None) -> tuple[int, int]:
+@dataclass(frozen=True, slots=True)
+class Machine:
+    """What this process may use: physical cores, processors, and a limit on their time, in cores, or None."""
+
+    cores: int
+    processors: int
+    quota: float | None = None
+
+    @classmethod
+    def here(cls) -> "Machine":
+        """Return what this process may use now."""
+        return cls(usable_cores(), len(usable_processors()), cpu_quota())
+
+    @property
+    def most_threads(self) -> int:
+        """The most threads that may be asked for: many more than processors only wait for one another."""
+        return max(_ALWAYS_ALLOWED, _PER_PROCESSOR * self.processors)
+
+
+def thread_counts(threads: Threads = None, machine: Machine | None = None) -> tuple[int, int]:
     """Return the numbers of threads that decode and that prefill.
 
     They are the argument's, else RASE_NUM_THREADS, else those that suit the machine's cores.
@@ -22,38 +42,39 @@ def thread_counts(threads: Threads = None) -> tuple[int, int]:
     Raises:
         BackendFailure: a number is not positive, or above `most_threads`.
     """
+    machine = Machine.here() if machine is None else machine
     wanted = threads if isinstance(threads, ThreadCounts) else ThreadCounts(threads)
-    decode = _wanted_to_decode(wanted)
-    prefill = decode if wanted.prefill is None else _checked(wanted.prefill, "the number of threads")
+    decode = _wanted_to_decode(wanted, machine)
+    name = "the number of threads"
+    prefill = decode if wanted.prefill is None else _checked(wanted.prefill, name, machine)
     if decode is None:
-        cores, quota = usable_cores(), cpu_quota()
-        decode = default_thread_count(cores, quota)
-        prefill = _within(quota, cores) if prefill is None else prefill
+        decode = default_thread_count(machine.cores, machine.quota)
+        prefill = _within(machine.quota, machine.cores) if prefill is None else prefill
     return decode, prefill or decode
 
 
-def _wanted_to_decode(wanted: ThreadCounts) -> int | None:
+def _wanted_to_decode(wanted: ThreadCounts, machine: Machine) -> int | None:
     if wanted.decode is not None:
-        return _checked(wanted.decode, "the number of threads")
+        return _checked(wanted.decode, "the number of threads", machine)
     text = os.environ.get("RASE_NUM_THREADS")
-    return _checked(text, "RASE_NUM_THREADS") if text else None
+    return _checked(text, "RASE_NUM_THREADS", machine) if text else None
 
 
-def _checked(value: int | str, name: str) -> int:
+def _checked(value: int | str, name: str, machine: Machine) -> int:
     try:
         count = int(value)
     except ValueError:
         count = 0
-    if not 1 <= count <= most_threads():
+    if not 1 <= count <= machine.most_threads:
         raise BackendFailure(
-            f"{name} must be a whole number from 1 to {most_threads()}, not {str(value)[:20]!r}"
+            f"{name} must be a whole number from 1 to {machine.most_threads}, not {str(value)[:20]!r}"
         )
     return count
 
 
 def most_threads() -> int:
-    """Return the most threads that may be asked for here: many more than processors only wait for another."""
-    return max(_ALWAYS_ALLOWED, _PER_PROCESSOR * len(usable_processors()))
+    """Return the most threads that may be asked for here."""
+    return Machine.here().most_threads
 
 
 def default_thread_count(cores: int, quota: float | None) -> int:
