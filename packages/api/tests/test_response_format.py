@@ -4,7 +4,9 @@ import json
 from collections.abc import Iterator
 from pathlib import Path
 
+import anthropic
 import httpx
+import ollama
 import openai
 import pytest
 from pydantic import BaseModel
@@ -83,6 +85,71 @@ def test_what_makes_no_sense_is_refused_by_name(
     assert answer.json()["error"]["param"] == param
 
 
+MESSAGES = CHAT["messages"]
+ANTHROPIC = {"model": "demo", "max_tokens": 20, "messages": MESSAGES}
+SURFACES = (
+    *((url, body, {}) for url, body in URLS),
+    ("/v1/responses", {"model": "demo", "input": "Hi"}, {"text": {"format": {"type": "text"}}}),
+    ("/v1/messages", ANTHROPIC, {}),
+    ("/api/chat", {"model": "demo", "messages": MESSAGES}, {"format": "json"}),
+    ("/api/generate", {"model": "demo", "prompt": "Hi"}, {"format": SCHEMA}),
+)
+OWN_FORMAT = {"type": "json_schema", "schema": SCHEMA}
+
+
+@pytest.mark.parametrize(("url", "body", "own"), SURFACES)
+def test_grammars_patterns_and_choices_can_be_asked_for_everywhere(
+    client: httpx.Client, engine: ScriptedEngine, url: str, body: dict[str, object], own: dict[str, object]
+) -> None:
+    for fields, form in (
+        ({"grammar": 'root ::= "a"'}, ResponseFormat.grammar('root ::= "a"')),
+        ({"regex": "a+"}, ResponseFormat.regex("a+")),
+        ({"choice": ["a", "b"]}, ResponseFormat.choice(["a", "b"])),
+    ):
+        assert client.post(url, json=body | fields).status_code == 200
+        assert engine.formats[-1] == form
+        if own:
+            answer = client.post(url, json=body | fields | own)
+            assert answer.status_code == 400 and "cannot be combined" in answer.text
+    assert client.post(url, json=body | {"regex": "a", "choice": ["a"]}).status_code == 400
+
+
+@pytest.mark.parametrize("fields", [{"output_config": {"format": OWN_FORMAT}}, {"output_format": OWN_FORMAT}])
+def test_anthropics_schemas_reach_the_engine(
+    client: httpx.Client, engine: ScriptedEngine, fields: dict[str, object]
+) -> None:
+    assert client.post("/v1/messages", json=ANTHROPIC | fields).status_code == 200
+    assert engine.formats[-1] == ResponseFormat.json_schema(SCHEMA)
+
+
+@pytest.mark.parametrize(
+    ("fields", "word"),
+    [
+        ({"output_config": {"format": OWN_FORMAT}, "output_format": OWN_FORMAT}, "output_format"),
+        ({"output_config": {"format": {"type": "xml"}}}, "output_config.format"),
+        ({"output_config": {"format": {"type": "json_schema"}}}, "output_config.format.schema"),
+        ({"output_config": {"effort": "huge"}}, "output_config.effort"),
+        ({"output_config": {"format": OWN_FORMAT}, "regex": "a"}, "cannot be combined"),
+    ],
+)
+def test_what_makes_no_sense_to_anthropic_is_refused_by_name(
+    client: httpx.Client, fields: dict[str, object], word: str
+) -> None:
+    answer = client.post("/v1/messages", json=ANTHROPIC | fields)
+    assert answer.status_code == 400 and word in answer.json()["error"]["message"]
+
+
+def test_sglangs_formats_reach_the_engine(client: httpx.Client, engine: ScriptedEngine) -> None:
+    for fields, form in (
+        ({"json_schema": json.dumps(SCHEMA)}, ResponseFormat.json_schema(SCHEMA)),
+        ({"regex": "a+"}, ResponseFormat.regex("a+")),
+        ({"ebnf": 'root ::= "a"'}, ResponseFormat.grammar('root ::= "a"')),
+        ({"choice": ["a", "b"]}, ResponseFormat.choice(["a", "b"])),
+    ):
+        assert client.post("/generate", json={"text": "Hi", "sampling_params": fields}).status_code == 200
+        assert engine.formats[-1] == form
+
+
 @pytest.fixture(scope="module")
 def real_url(tmp_path_factory: pytest.TempPathFactory, smollm2_path: Path) -> Iterator[str]:
     pytest.importorskip("numba", reason="needs rase-models[cpu]")
@@ -109,6 +176,25 @@ def test_the_official_client_parses_into_a_class(real_url: str) -> None:
     assert isinstance(answer.choices[0].message.parsed, Person)
 
 
+def test_anthropics_client_parses_into_a_class(real_url: str) -> None:
+    client = anthropic.Anthropic(base_url=real_url, api_key="none", max_retries=0)
+    answer = client.messages.parse(
+        model="demo",
+        messages=[{"role": "user", "content": "Name a person."}],
+        output_format=Person,
+        max_tokens=200,
+        temperature=0,
+    )
+    assert isinstance(answer.parsed_output, Person)
+
+
+def test_ollamas_client_gets_what_its_schema_says(real_url: str) -> None:
+    answer = ollama.Client(real_url).chat(
+        "demo", [{"role": "user", "content": "Name a person."}], format=Person.model_json_schema()
+    )
+    assert Person.model_validate_json(answer.message.content or "")
+
+
 def test_streams_keep_to_formats_too(real_url: str) -> None:
     client = openai.OpenAI(base_url=f"{real_url}/v1", api_key="none", max_retries=0)
     stream = client.completions.create(
@@ -132,7 +218,7 @@ def test_streams_keep_to_formats_too(real_url: str) -> None:
                 }
             },
             "response_format",
-            "uniqueItems",
+            "'uniqueItems' at #: ",
         ),
     ],
 )

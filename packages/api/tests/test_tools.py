@@ -167,6 +167,13 @@ def test_calls_and_their_results_go_back_into_the_history(
     assert result == {"role": "tool", "tool_call_id": "c1", "content": "Rain.", "name": "weather"}
 
 
+def test_tools_and_a_format_reach_the_engine_together(client: httpx.Client, engine: ScriptedEngine) -> None:
+    form = {"response_format": {"type": "json_object"}}
+    assert client.post(URL, json=CHAT | form).status_code == 200
+    question = asked(engine)
+    assert question.options.tools and question.terms.response_format == ResponseFormat.json_object()
+
+
 def broken(arguments: str) -> dict[str, object]:
     function = {"name": "weather", "arguments": arguments}
     return ASKED | {"tool_calls": [MADE, MADE | {"function": function}]}
@@ -187,7 +194,6 @@ def broken(arguments: str) -> dict[str, object]:
         ({"tools": [{"type": "function", "function": {"name": "a b"}}]}, "tools"),
         ({"tools": [CLOCK | {"type": "web_search"}]}, "tools[0].type"),
         ({"tools": [{"type": "function"}]}, "tools[0].function"),
-        ({"response_format": {"type": "json_object"}}, "response_format"),
         ({"chat_template_kwargs": {"messages": []}}, "chat_template_kwargs.messages"),
         ({"reasoning_effort": "huge"}, "reasoning_effort"),
     ],
@@ -400,7 +406,6 @@ def test_items_of_a_response_go_back_into_the_history(client: httpx.Client, engi
         ({"input": [{"type": "function_call_output", "output": "b"}]}, "input[0].call_id"),
         ({"input": [{"content": "b"}]}, "input[0].role"),
         ({"tool_choice": {"type": "function", "name": "unknown"}}, "tool_choice"),
-        ({"text": {"format": {"type": "json_object"}}}, "text.format"),
     ],
 )
 def test_what_responses_would_refuse_is_refused(

@@ -17,8 +17,11 @@ from numpy.typing import NDArray
 from rase_models.loading import load_decoder
 from rase_models.testing_sketches import (
     EXPERTS,
+    HEADS,
     INNER,
+    KV_HEADS,
     LENGTH,
+    RANK,
     VOCAB,
     WIDTH,
     Metadata,
@@ -32,12 +35,28 @@ KEPT = 4
 """Of how many of the last positions logits are kept."""
 
 _LATENT = 32
+_INDEXED: Metadata = {
+    "leading_dense_block_count": 0,
+    "expert_feed_forward_length": INNER,
+    "expert_gating_func": 2,
+    "attention.indexer.head_count": 2,
+    "attention.indexer.key_length": WIDTH,
+}
 _YARN: Metadata = {
     "rope.scaling.type": "yarn",
     "rope.scaling.factor": 4.0,
     "rope.scaling.original_context_length": 25,
 }
 _MIXED: Metadata = {"leading_dense_block_count": 0, "expert_feed_forward_length": INNER}
+_RWKV6: Metadata = {"time_mix_extra_dim": RANK, "time_decay_extra_dim": RANK, "token_shift_count": 2}
+_RWKV7: Metadata = {
+    "attention.decay_lora_rank": RANK,
+    "attention.iclr_lora_rank": RANK,
+    "attention.value_residual_mix_lora_rank": RANK,
+    "attention.gate_lora_rank": RANK,
+    "token_shift_count": 2,
+    "wkv.head_size": 64,  # llama.cpp reads on into other heads where they are shorter
+}
 METADATA: Mapping[str, Metadata] = {
     "bailingmoe2": {"expert_feed_forward_length": INNER},
     "nemotron_h_moe+latent": {"moe_latent_size": _LATENT},
@@ -63,6 +82,14 @@ METADATA: Mapping[str, Metadata] = {
         "attention.temperature_length": 5,
         "rope.scaling.yarn_log_multiplier": 0.1,
     },
+    "deepseek32": {**_INDEXED, **_YARN, "rope.scaling.yarn_log_multiplier": 0.1},
+    "glm-dsa": _INDEXED,
+    "deci+gaps": {
+        "attention.head_count": [HEADS, 0, 0, HEADS],
+        "attention.head_count_kv": [KV_HEADS, 0, 0, 0],
+        "feed_forward_length": [INNER, INNER, 0, INNER],
+    },
+    "grok": {"final_logit_softcapping": 5.0},
     "muse-glimmer": {"final_logit_softcapping": 5.0},
     "spark2_5": {"rope.freq_base_swa": 500.0},
     **dict.fromkeys(("bailingmoe", "cohere2moe", "deepseek", "deepseek2-ocr", "exaone-moe", "hy_v3"), _MIXED),
@@ -74,6 +101,10 @@ METADATA: Mapping[str, Metadata] = {
     "llama4": {"expert_feed_forward_length": INNER, "interleave_moe_layer_step": 1},
     "qwen3next": {"expert_feed_forward_length": INNER},
     "gemma3n": {"attention.shared_kv_layers": 2},
+    "rwkv7": _RWKV7,
+    "rwkv6": _RWKV6,
+    "rwkv6qwen2": {**_RWKV6, "token_shift_count": 1},
+    "arwkv7": {**_RWKV7, "token_shift_count": 1},
     "gemma4": {"attention.shared_kv_layers": 2},
     "gemma4+experts": {
         "expert_count": EXPERTS,
@@ -86,6 +117,7 @@ METADATA: Mapping[str, Metadata] = {
 
 LAYERS: Mapping[str, int] = {
     **dict.fromkeys(("afmoe", "cohere2moe", "exaone-moe", "laguna", "mellum", "muse-glimmer", "plamo3"), 8),
+    "deci+gaps": 4,
     "baichuan": 32,
     "baichuan+13b": 40,
     "gemma3n": 22,
@@ -127,7 +159,15 @@ _LATENT_SHAPES = {
     "ffn_up_exps.weight": (EXPERTS, INNER, _LATENT),
     "ffn_down_exps.weight": (EXPERTS, _LATENT, INNER),
 }
+_INDEX_SHAPES = {
+    "indexer.k_norm.weight": (WIDTH,),
+    "indexer.k_norm.bias": (WIDTH,),
+    "indexer.proj.weight": (2, WIDTH),
+    "indexer.attn_k.weight": (WIDTH, WIDTH),
+    "indexer.attn_q_b.weight": (2 * WIDTH, RANK),
+}
 ADDED: Mapping[str, Mapping[str, tuple[int, ...]]] = {
+    **dict.fromkeys(("deepseek32", "glm-dsa"), _INDEX_SHAPES),
     "cogvlm": {
         "vis_attn_qkv.weight": (3 * WIDTH, WIDTH),
         "vis_attn_output.weight": (WIDTH, WIDTH),
@@ -141,6 +181,7 @@ ADDED: Mapping[str, Mapping[str, tuple[int, ...]]] = {
 """Tensors that a variant has besides or in place of others, in every layer with a network."""
 
 REMOVED: Mapping[str, tuple[str, ...]] = {
+    "deci+gaps": ("blk.1.attn", "blk.2."),
     "gemma4+experts": ("inp_gate", "proj", "post_norm", "per_layer", "attn_v"),
 }
 """Parts of names of tensors that a variant has not."""
@@ -155,7 +196,7 @@ FIRST_LAYER_OF: Mapping[str, str] = {
 }
 """Whose first layer an architecture has in its place, so that there are three kinds."""
 
-TIED = ("openelm", "plm")
+TIED = ("bitnet", "openelm", "plm")
 """Architectures whose files have no output matrix."""
 
 WITHOUT_ENDING: Mapping[str, tuple[str, ...]] = {

@@ -148,7 +148,8 @@ from pathlib import Path
 import numpy as np
 from rase_models.gguf import GgufFile
 from rase_models.tokenizers import tokenizer_from_gguf
-metadata = {"model": "llama", "tokens": ("a", "b", "ab"), "add_space_prefix": False, "scores": np.zeros(3), "add_bos_token": False}
+metadata = {"model": "llama", "tokens": ("a", "b", "ab"), "scores": np.zeros(3)}
+metadata |= {"add_space_prefix": False, "add_bos_token": False}
 named = {f"tokenizer.ggml.{key}": value for key, value in metadata.items()}
 tokenizer = tokenizer_from_gguf(GgufFile(Path("m"), (Path("m"),), (0,), 3, 32, named, {}))
 tokenizer.compile()
@@ -157,5 +158,6 @@ assert tokenizer.encode("abba", add_special_tokens=False) == [2, 1, 0]
 
 
 def test_without_a_compiler_it_is_done_plainly() -> None:
-    ran = subprocess.run([sys.executable, "-c", WITHOUT_COMPILER], capture_output=True, text=True, check=False)
+    command = [sys.executable, "-c", WITHOUT_COMPILER]
+    ran = subprocess.run(command, capture_output=True, text=True, check=False)
     assert (ran.stdout, ran.stderr) == ("", "")

@@ -79,6 +79,14 @@ def test_an_impossible_number_of_choices_is_refused(engine: Engine, n: Any) -> N
         engine.generate_choices("m", "a", n, CONFIG)
 
 
+@pytest.mark.parametrize("unknown", [{"temprature": 1}, {"n": 2}, {"config": None}])
+def test_unknown_and_doubled_terms_are_refused(engine: Engine, unknown: dict[str, Any]) -> None:
+    with pytest.raises(TypeError, match=next(iter(unknown))):
+        engine.generate("tiny", "Hi", None, **unknown)
+    with pytest.raises(TypeError, match=next(iter(unknown))):
+        engine.stream_chat("tiny", [{"role": "user", "content": "Hi"}], None, **unknown)
+
+
 def test_a_lone_surrogate_is_refused_wherever_there_is_text(engine: Engine) -> None:
     asks = (
         lambda: engine.generate("m", "\ud800", CONFIG),

@@ -1,7 +1,7 @@
 """The Metal backend's own kernels, compiled for the CPU by a C++ compiler, against the reading of files."""
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pytest
@@ -17,10 +17,11 @@ mx = pytest.importorskip("mlx.core", reason="MLX is not installed: pip install '
 
 from rase_models.backends.metal import MetalBackend  # noqa: E402
 from rase_models.backends.metal.block_formats import BLOCK_FORMATS  # noqa: E402
-from rase_models.backends.metal.block_kernels import Kernel  # noqa: E402
 from rase_models.backends.metal.block_matrix import BlockMatrix  # noqa: E402
 from rase_models.backends.metal.device import Device  # noqa: E402
-from rase_models.backends.metal.matrices import matrix_nbytes, matrix_of  # noqa: E402
+from rase_models.backends.metal.kernel_maker import Kernel  # noqa: E402
+from rase_models.backends.metal.matrices import AffineMatrix, matrix_nbytes, matrix_of  # noqa: E402
+from rase_models.backends.metal.narrowing import Narrowing  # noqa: E402
 from rase_models.testing_metal import EmulatedFault, Emulation, emulated, has_compiler  # noqa: E402
 
 pytestmark = pytest.mark.skipif(not has_compiler(), reason="there is no g++ to compile Metal's kernels")
@@ -186,16 +187,59 @@ def test_what_a_kernel_leaves_unwritten_is_no_number() -> None:
     assert np.isnan(planted("if (thread_position_in_grid.x > 0) out[thread_position_in_grid.x] = 1.0f;")[0])
 
 
-def careless(
-    name: str, input_names: Sequence[str], output_names: Sequence[str], source: str, header: str
-) -> Kernel:
-    """Make a kernel that takes no care of the last rows of a matrix."""
-    body = source.replace("&& first + o < outs", "")
-    assert (body != source) is name.startswith("product")
-    return emulated(name, input_names, output_names, body, header)
+@dataclass(frozen=True)
+class Rewriting:
+    """Makes kernels whose text is changed before."""
+
+    old: str
+    new: str
+
+    def __call__(
+        self, name: str, input_names: Sequence[str], output_names: Sequence[str], source: str, header: str
+    ) -> Kernel:
+        texts = (text.replace(self.old, self.new) for text in (source, header))
+        return emulated(name, input_names, output_names, *texts)
 
 
 def test_a_product_that_takes_no_care_of_the_last_rows_is_found_out() -> None:
-    matrix = in_blocks(weight(GgmlType.Q6_K, 5, 256), replace(DEVICE, make_kernel=careless))
+    careless = replace(DEVICE, make_kernel=Rewriting("&& first + o < outs", ""))
     with pytest.raises(EmulatedFault, match="outside of an allocation"):
-        matrix.times(mx.array(normal(1, 256)))
+        in_blocks(weight(GgmlType.Q6_K, 5, 256), careless)
+
+
+@pytest.mark.parametrize(
+    ("changes", "reason"),
+    [
+        (("- 32", "- 31"), "the kernel for Q6_K in blocks is off by"),
+        (("simd_sum(sums[o][r])", "sums[o][r]"), "the kernel for Q6_K in blocks is off by"),
+        (("inline", "This compiler knows better."), "the kernel for Q6_K in blocks cannot be used"),
+    ],
+)
+def test_a_kernel_that_fails_its_check_is_replaced_by_another_form_and_a_warning_says_so(
+    changes: tuple[str, str], reason: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    device, given = replace(DEVICE, make_kernel=Rewriting(*changes)), weight(GgmlType.Q6_K, 5, 256)
+    matrix = matrix_of(given, device)
+    assert isinstance(matrix, AffineMatrix)
+    assert sum(array.nbytes for array in matrix.arrays) == matrix_nbytes(given.info, device)
+    assert [reason in record.getMessage() for record in caplog.records] == [True]
+
+
+@pytest.mark.parametrize("make", [None, emulated, Emulation(1)])
+@pytest.mark.parametrize(("rows", "columns"), [(1, 32), (3, 1000)])
+def test_rows_are_narrowed_to_float16_whatever_their_size(
+    make: Emulation | None, rows: int, columns: int
+) -> None:
+    x = normal(rows, columns)
+    for size in (0, 1e-35, 1e-6, 1, 1e6, 1e30):
+        given = np.float32(size) * x
+        found = Narrowing(mx.float16, make).product(mx.array(given), lambda narrow: narrow)
+        np.testing.assert_allclose(np.array(found), given, rtol=0, atol=1e-3 * np.abs(given).max() + 1e-33)
+
+
+def test_a_narrowing_that_fails_its_check_is_replaced(caplog: pytest.LogCaptureFixture) -> None:
+    barrier = "threadgroup_barrier(mem_flags::mem_threadgroup);"
+    racing = replace(DEVICE, make_kernel=Rewriting(barrier, ""))
+    assert DEVICE.narrowing(mx.float16).make_kernel is emulated
+    assert racing.narrowing(mx.float16).make_kernel is None
+    assert "the kernel for float16 activations is off by" in caplog.text

@@ -135,6 +135,8 @@ def param_of(error: BaseException, names: Names = NO_NAMES) -> str | None:
             return names.get(error.parameter, error.parameter)
         case InvalidConversation(index=int(index)):
             return f"{names.get('prompt', 'prompt')}[{index}]"
+        case UnenforceableFormat(kind="tools"):
+            return "tools"
         case UnenforceableFormat() | ConstraintFailure():
             return names.get("response_format", "response_format")
         case ContextOverflow() | InvalidConversation() | TemplateError() | UnencodableText():

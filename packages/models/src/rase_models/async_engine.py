@@ -6,7 +6,7 @@ from concurrent.futures import Future
 from dataclasses import dataclass
 from functools import partial
 from types import TracebackType
-from typing import Self, TypeVar
+from typing import Self, TypeVar, Unpack
 
 from rase_core.deadline import Deadline
 from rase_core.errors import Cancelled, RequestTimeout
@@ -15,9 +15,8 @@ from rase_core.sampling import GenerationConfig
 from rase_core.scheduler import Ended, Handle, OnEvent
 
 from rase_models.async_stream import AsyncHandle, AsyncTextStream
-from rase_models.constraints import ResponseFormat
 from rase_models.engine import Engine
-from rase_models.request import Completion, Conversation, Messages, Prompt, Question, Terms
+from rase_models.request import Completion, Conversation, Messages, Prompt, Question, TermOptions, Terms
 from rase_models.session import Session
 from rase_models.workers import Workers
 
@@ -75,31 +74,20 @@ class AsyncEngine:
         model_id: str,
         prompt: Prompt,
         config: GenerationConfig | None = None,
-        *,
-        choice: int = 0,
-        timeout: float | None = None,
-        response_format: ResponseFormat | None = None,
+        **terms: Unpack[TermOptions],
     ) -> Generation:
         """Continue a text or tokens."""
-        return await _whole(
-            self.stream_generate(
-                model_id, prompt, config, choice=choice, timeout=timeout, response_format=response_format
-            )
-        )
+        return await _whole(self.stream_generate(model_id, prompt, config, **terms))
 
     def stream_generate(
         self,
         model_id: str,
         prompt: Prompt,
         config: GenerationConfig | None = None,
-        *,
-        choice: int = 0,
-        timeout: float | None = None,
-        response_format: ResponseFormat | None = None,
+        **terms: Unpack[TermOptions],
     ) -> AsyncTextStream:
         """Continue a text or tokens, as an asynchronous iterator of the pieces."""
-        terms = Terms(config=config, choice=choice, timeout=timeout, response_format=response_format)
-        return AsyncTextStream(self.submit(model_id, Completion(prompt, terms)))
+        return AsyncTextStream(self.submit(model_id, Completion(prompt, Terms.of(config, **terms))))
 
     async def generate_choices(
         self,
@@ -107,14 +95,10 @@ class AsyncEngine:
         prompt: Prompt,
         n: int,
         config: GenerationConfig | None = None,
-        *,
-        choice: int = 0,
-        timeout: float | None = None,
-        response_format: ResponseFormat | None = None,
+        **terms: Unpack[TermOptions],
     ) -> tuple[Generation, ...]:
         """Continue a text in `n` ways at once."""
-        terms = Terms(config=config, choice=choice, n=n, timeout=timeout, response_format=response_format)
-        return await _all(self.submit(model_id, Completion(prompt, terms)))
+        return await _all(self.submit(model_id, Completion(prompt, Terms.of(config, n, **terms))))
 
     async def chat(
         self,
@@ -122,14 +106,11 @@ class AsyncEngine:
         messages: Messages,
         config: GenerationConfig | None = None,
         *,
-        choice: int = 0,
         continue_final_message: bool = False,
-        timeout: float | None = None,
-        response_format: ResponseFormat | None = None,
+        **terms: Unpack[TermOptions],
     ) -> Generation:
         """Answer a conversation, or go on with its last message."""
-        terms = Terms(config=config, choice=choice, timeout=timeout, response_format=response_format)
-        question = Conversation(messages, terms, continue_final_message)
+        question = Conversation(messages, Terms.of(config, **terms), continue_final_message)
         return await _whole(AsyncTextStream(self.submit(model_id, question)))
 
     def stream_chat(
@@ -138,14 +119,11 @@ class AsyncEngine:
         messages: Messages,
         config: GenerationConfig | None = None,
         *,
-        choice: int = 0,
         continue_final_message: bool = False,
-        timeout: float | None = None,
-        response_format: ResponseFormat | None = None,
+        **terms: Unpack[TermOptions],
     ) -> AsyncTextStream:
         """Answer a conversation as `chat` does, as an asynchronous iterator of the pieces."""
-        terms = Terms(config=config, choice=choice, timeout=timeout, response_format=response_format)
-        question = Conversation(messages, terms, continue_final_message)
+        question = Conversation(messages, Terms.of(config, **terms), continue_final_message)
         return AsyncTextStream(self.submit(model_id, question))
 
     async def chat_choices(
@@ -155,14 +133,15 @@ class AsyncEngine:
         n: int,
         config: GenerationConfig | None = None,
         *,
-        choice: int = 0,
         continue_final_message: bool = False,
-        timeout: float | None = None,
-        response_format: ResponseFormat | None = None,
+        **terms: Unpack[TermOptions],
     ) -> tuple[Generation, ...]:
         """Answer a conversation in `n` ways at once."""
-        terms = Terms(config=config, choice=choice, n=n, timeout=timeout, response_format=response_format)
-        return await _all(self.submit(model_id, Conversation(messages, terms, continue_final_message)))
+        return await _all(
+            self.submit(
+                model_id, Conversation(messages, Terms.of(config, n, **terms), continue_final_message)
+            )
+        )
 
 
 def _new_workers() -> Workers:

@@ -13,11 +13,19 @@ from rase_models.chat.dialect import chat_dialect
 from rase_models.chat.options import ChatOptions
 from rase_models.chat.tool_calls import CallGrammar, Tool
 from rase_models.chat.tool_calls.harmony import HARMONY
-from rase_models.constraints import CompiledFormat, ResponseFormat
+from rase_models.chat.tool_calls.typed_arguments import unsaid
+from rase_models.constraints import FormatKind, ResponseFormat
 from rase_models.constraints.after_marker import AfterMarker
 from rase_models.constraints.after_thought import AfterThought
+from rase_models.constraints.either import Either, InOrder
+from rase_models.constraints.schema import Place, SchemaDocument, fault_of, prepared
 from rase_models.revealing import RevealingStream, silent_ids
 from rase_models.session import Session
+
+MakeRules = Callable[[], Constraint]
+
+TOOLS = "tools"
+"""The kind of an UnenforceableFormat whose fault is a tool's schema."""
 
 
 class ChatRules:
@@ -34,44 +42,84 @@ class ChatRules:
         self._silent = silent_ids(session.tokenizer, self._dialect.markers) if is_read else {}
 
     def applied(self, request: GenerationRequest, form: ResponseFormat | None) -> GenerationRequest:
-        """Return the request with its rules. Raises InvalidParameter, UnenforceableFormat."""
-        calls = self._demanded_calls()
-        if calls is not None:
-            compiled = self._session.formats.compile(calls)
-            request = held_to(request, calls, self._session)
-            if self._dialect.calls is not HARMONY:  # whose grammar has a thought in it
-                request = replace(request, constraints=self._behind_thought(compiled, calls))
-        elif form is not None:
-            request = held_to(request, form, self._session)
-            constraints = self._behind_thought(self._session.formats.compile(form), form)
-            request = replace(request, constraints=constraints)
-        elif self._options.active_tools:
-            request = replace(request, constraints=self._offered_calls())
-        return self._revealed(request)
+        """Return the request with its rules; with a format and tools that may be called they follow either.
 
-    def _offered_calls(self) -> Callable[[], Constraint] | None:
+        Raises InvalidParameter, UnenforceableFormat.
+        """
+        rules = self._rules(form)
+        if rules is None:
+            return self._revealed(request)
+        is_held = form is not None or bool(self._options.demanded_tools)
+        request = without_spaces_taken(request, self._session) if is_held else request
+        return self._revealed(replace(request, constraints=rules))
+
+    def _rules(self, form: ResponseFormat | None) -> MakeRules | None:
+        demanded = self._grammar(self._options.demanded_tools)
+        if demanded is not None:
+            return self._demanded_calls(demanded)
+        offered = self._grammar(self._options.active_tools)
+        if offered is not None:
+            offered = self._checked(offered)
+        if form is not None:
+            return self._formatted(form, offered)
+        return None if offered is None else self._offered_calls(offered)
+
+    def _demanded_calls(self, grammar: CallGrammar) -> MakeRules:
+        if grammar.form.is_apart:
+            _refuse_unsaid(grammar.tools)
+        calls = self._compiled_calls(grammar)
+        # Harmony's grammar has a thought in it.
+        return calls if grammar.form is HARMONY else self._behind_thought(calls, FormatKind.LARK)
+
+    def _formatted(self, form: ResponseFormat, offered: CallGrammar | None) -> MakeRules:
+        said: MakeRules = self._session.formats.compile(form)
+        if offered is None:
+            return self._behind_thought(said, form.kind)
+        calls = self._strict_or_lenient_calls(offered)
+        if not offered.form.prelude:
+            return self._behind_thought(lambda: Either((said(), calls())), form.kind)
+        prelude = self._session.formats.compile(ResponseFormat.lark(offered.prelude()))
+        return lambda: Either((InOrder(prelude(), said()), calls()))
+
+    def _strict_or_lenient_calls(self, grammar: CallGrammar) -> MakeRules:
+        with suppress(UnenforceableFormat):
+            return self._compiled_calls(grammar)
+        return self._compiled_calls(replace(grammar, is_lenient=True))
+
+    def _compiled_calls(self, grammar: CallGrammar) -> MakeRules:
+        """Return the rules of calls. Raises UnenforceableFormat with the tool and what is wrong with it."""
+        try:
+            return self._session.formats.compile(ResponseFormat.lark(grammar.demanded()))
+        except UnenforceableFormat as error:
+            raise _fault_of(grammar.tools, error) from error
+
+    def _checked(self, grammar: CallGrammar) -> CallGrammar:
+        """Raise UnenforceableFormat for a schema that makes no sense, which is more than one too strict."""
+        for tool in grammar.tools:
+            document = SchemaDocument(tool.schema)
+            try:
+                prepared(document, document.root, Place(), is_lenient=True)
+            except UnenforceableFormat as error:
+                raise UnenforceableFormat(TOOLS, f"{tool.name}: {error.reason}") from error
+        return grammar
+
+    def _offered_calls(self, grammar: CallGrammar) -> MakeRules | None:
         """Return the rules of calls that may come; None where nothing can be known of their beginnings.
 
         What of a schema cannot be enforced is let pass, since no call is demanded.
         """
-        grammar = self._grammar(self._options.active_tools)
-        if grammar is None:
-            return None
         with suppress(UnenforceableFormat):
             return self._rules_of_offer(grammar)
         with suppress(UnenforceableFormat):
             return self._rules_of_offer(replace(grammar, is_lenient=True))
         return None
 
-    def _rules_of_offer(self, grammar: CallGrammar) -> Callable[[], Constraint]:
+    def _rules_of_offer(self, grammar: CallGrammar) -> MakeRules:
         form, compile_ = grammar.form, self._session.formats.compile
         opening = grammar.special(form.opening or form.begin)
         if opening is None or form.offer:
-            rules = ResponseFormat.lark(grammar.offered())
-            return self._behind_thought(compile_(rules), rules)
-        whole: dict[int, Callable[[], Constraint]] = {
-            opening: compile_(ResponseFormat.lark(grammar.demanded()))
-        }
+            return self._behind_thought(compile_(ResponseFormat.lark(grammar.offered())), FormatKind.LARK)
+        whole: dict[int, MakeRules] = {opening: compile_(ResponseFormat.lark(grammar.demanded()))}
         begin = grammar.special(form.begin)
         if form.opening and begin is not None:
             whole[begin] = compile_(ResponseFormat.lark(grammar.demanded(has_opening=False)))
@@ -84,19 +132,15 @@ class ChatRules:
         special = silent_ids(self._session.tokenizer, form.markers)
         return CallGrammar(form, tools, self._options.parallel_tool_calls, special.get)
 
-    def _demanded_calls(self) -> ResponseFormat | None:
-        grammar = self._grammar(self._options.demanded_tools)
-        return None if grammar is None else ResponseFormat.lark(grammar.demanded())
-
-    def _behind_thought(self, compiled: CompiledFormat, form: ResponseFormat) -> Callable[[], Constraint]:
+    def _behind_thought(self, rules: MakeRules, kind: FormatKind) -> MakeRules:
         is_thinking, end = self._dialect.is_thinking(self._prompt), self._thought_end()
         begin = self._session.tokenizer.token_to_id(self._dialect.tags.begin)
         if is_thinking and not end:
-            raise UnenforceableFormat(form.kind, "the prompt begins a thought whose end is no token")
+            raise UnenforceableFormat(kind, "the prompt begins a thought whose end is no token")
         if not end or (begin is None and not is_thinking):
-            return compiled
+            return rules
         text_tokens = self._session.formats.text_tokens
-        return lambda: AfterThought(compiled(), end, None if is_thinking else begin, text_tokens)
+        return lambda: AfterThought(rules(), end, None if is_thinking else begin, text_tokens)
 
     def _thought_end(self) -> tuple[int, ...]:
         """Return the tokens that end a thought; none where it takes more than one to write a tag."""
@@ -115,12 +159,31 @@ class ChatRules:
         return replace(request, detokenizers=lambda: RevealingStream(inner(), revealed, names))
 
 
+def _refuse_unsaid(tools: Sequence[Tool]) -> None:
+    """Raise UnenforceableFormat for a schema that says more than what each argument is."""
+    for tool in tools:
+        keyword = unsaid(tool)
+        if keyword is not None:
+            why = f"{keyword!r} at #: the model writes arguments one by one"
+            raise UnenforceableFormat(TOOLS, f"{tool.name}: {why}")
+
+
+def _fault_of(tools: Sequence[Tool], error: UnenforceableFormat) -> UnenforceableFormat:
+    """Return what is wrong with the first tool that anything is wrong with."""
+    for tool in tools:
+        found = fault_of(SchemaDocument(tool.schema))
+        if found is not None:
+            return UnenforceableFormat(TOOLS, f"{tool.name}: {found.reason}")
+    return UnenforceableFormat(TOOLS, error.reason)
+
+
 def held_to(request: GenerationRequest, form: ResponseFormat | None, session: Session) -> GenerationRequest:
-    """Hold the answers to a format; no space is taken from their beginnings, which the rules know of."""
+    """Hold the answers to a format."""
     if form is None:
         return request
-    return replace(
-        request,
-        constraints=session.formats.compile(form),
-        detokenizers=partial(session.tokenizer.detokenizer, continues=True),
-    )
+    return replace(without_spaces_taken(request, session), constraints=session.formats.compile(form))
+
+
+def without_spaces_taken(request: GenerationRequest, session: Session) -> GenerationRequest:
+    """Take no space from the beginnings of answers, which their rules know of."""
+    return replace(request, detokenizers=partial(session.tokenizer.detokenizer, continues=True))

@@ -5,7 +5,7 @@ from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 from time import perf_counter
-from typing import overload
+from typing import Unpack, overload
 
 from rase_core.deadline import Deadline
 from rase_core.device import ProbeReport
@@ -18,11 +18,19 @@ from rase_models.batch.run import BatchRun
 from rase_models.batch.task import BatchLimits, BatchTask
 from rase_models.chat.options import ChatOptions
 from rase_models.chat.reply import Reading, Reply
-from rase_models.constraints import ResponseFormat
 from rase_models.device_check import accelerator, probe_devices
 from rase_models.gguf import open_gguf
 from rase_models.model_host import ModelHost
-from rase_models.request import Completion, Conversation, Messages, Prompt, Question, Terms, refuse_long
+from rase_models.request import (
+    Completion,
+    Conversation,
+    Messages,
+    Prompt,
+    Question,
+    TermOptions,
+    Terms,
+    refuse_long,
+)
 from rase_models.session_cache import Check, nothing_against
 from rase_models.text_stream import IsCancelled, TextStream
 from rase_models.tokenizers import fitted, load_tokenizer, tokenizer_from_gguf
@@ -139,9 +147,7 @@ class Engine(ModelHost):
         *,
         on_text: OnText | None = None,
         cancelled: IsCancelled | None = None,
-        choice: int = 0,
-        timeout: float | None = None,
-        response_format: ResponseFormat | None = None,
+        **terms: Unpack[TermOptions],
     ) -> Generation:
         """Continue a text or tokens; `config` None means `default_config`.
 
@@ -151,8 +157,7 @@ class Engine(ModelHost):
         Raises what `load` raises, ContextOverflow before anything is computed, InvalidParameter,
         InvalidLogits.
         """
-        terms = Terms(config=config, choice=choice, timeout=timeout, response_format=response_format)
-        return self._answer(model_id, Completion(prompt, terms), on_text, cancelled)
+        return self._answer(model_id, Completion(prompt, Terms.of(config, **terms)), on_text, cancelled)
 
     def stream_generate(
         self,
@@ -161,13 +166,10 @@ class Engine(ModelHost):
         config: GenerationConfig | None = None,
         *,
         cancelled: IsCancelled | None = None,
-        choice: int = 0,
-        timeout: float | None = None,
-        response_format: ResponseFormat | None = None,
+        **terms: Unpack[TermOptions],
     ) -> TextStream:
         """Continue a text as `generate` does, as an iterator of the pieces."""
-        terms = Terms(config=config, choice=choice, timeout=timeout, response_format=response_format)
-        return self._stream(model_id, Completion(prompt, terms), cancelled)
+        return self._stream(model_id, Completion(prompt, Terms.of(config, **terms)), cancelled)
 
     def generate_choices(
         self,
@@ -175,14 +177,10 @@ class Engine(ModelHost):
         prompt: Prompt,
         n: int,
         config: GenerationConfig | None = None,
-        *,
-        choice: int = 0,
-        timeout: float | None = None,
-        response_format: ResponseFormat | None = None,
+        **terms: Unpack[TermOptions],
     ) -> tuple[Generation, ...]:
         """Continue a text in `n` ways at once: the answers `choice`, `choice` + 1, ... of `generate`."""
-        terms = Terms(config=config, choice=choice, n=n, timeout=timeout, response_format=response_format)
-        return self._choices(model_id, Completion(prompt, terms))
+        return self._choices(model_id, Completion(prompt, Terms.of(config, n, **terms)))
 
     def chat(
         self,
@@ -192,18 +190,15 @@ class Engine(ModelHost):
         *,
         on_text: OnText | None = None,
         cancelled: IsCancelled | None = None,
-        choice: int = 0,
         continue_final_message: bool = False,
-        timeout: float | None = None,
-        response_format: ResponseFormat | None = None,
+        **terms: Unpack[TermOptions],
     ) -> Generation:
         """Answer a conversation, or go on with its last message; otherwise as `generate`.
 
         Raises, besides what `generate` raises, TemplateError for a model without template,
         InvalidConversation.
         """
-        terms = Terms(config=config, choice=choice, timeout=timeout, response_format=response_format)
-        question = Conversation(messages, terms, continue_final_message)
+        question = Conversation(messages, Terms.of(config, **terms), continue_final_message)
         return self._answer(model_id, question, on_text, cancelled)
 
     def reply(
@@ -213,12 +208,12 @@ class Engine(ModelHost):
         config: GenerationConfig | None = None,
         *,
         options: ChatOptions | None = None,
-        timeout: float | None = None,
-        response_format: ResponseFormat | None = None,
+        **terms: Unpack[TermOptions],
     ) -> Reply:
         """Answer a conversation as `chat` does, with tools, told apart into thought, content and calls."""
-        terms = Terms(config=config, timeout=timeout, response_format=response_format)
-        question = Conversation(messages, terms, options=options or ChatOptions(), is_read=True)
+        question = Conversation(
+            messages, Terms.of(config, **terms), options=options or ChatOptions(), is_read=True
+        )
         with self._stream(model_id, question, None) as stream:
             reading = self.reading(model_id, question)
             return reading.read("".join(stream))
@@ -230,14 +225,13 @@ class Engine(ModelHost):
         n: int,
         config: GenerationConfig | None = None,
         *,
-        choice: int = 0,
         continue_final_message: bool = False,
-        timeout: float | None = None,
-        response_format: ResponseFormat | None = None,
+        **terms: Unpack[TermOptions],
     ) -> tuple[Generation, ...]:
         """Answer a conversation in `n` ways at once: the answers `choice`, `choice` + 1, ... of `chat`."""
-        terms = Terms(config=config, choice=choice, n=n, timeout=timeout, response_format=response_format)
-        return self._choices(model_id, Conversation(messages, terms, continue_final_message))
+        return self._choices(
+            model_id, Conversation(messages, Terms.of(config, n, **terms), continue_final_message)
+        )
 
     @overload
     def stream_chat(
@@ -248,10 +242,8 @@ class Engine(ModelHost):
         *,
         on_text: None = None,
         cancelled: IsCancelled | None = None,
-        choice: int = 0,
         continue_final_message: bool = False,
-        timeout: float | None = None,
-        response_format: ResponseFormat | None = None,
+        **terms: Unpack[TermOptions],
     ) -> TextStream: ...
 
     @overload
@@ -263,10 +255,8 @@ class Engine(ModelHost):
         *,
         on_text: OnText,
         cancelled: IsCancelled | None = None,
-        choice: int = 0,
         continue_final_message: bool = False,
-        timeout: float | None = None,
-        response_format: ResponseFormat | None = None,
+        **terms: Unpack[TermOptions],
     ) -> Generation: ...
 
     def stream_chat(
@@ -277,17 +267,14 @@ class Engine(ModelHost):
         *,
         on_text: OnText | None = None,
         cancelled: IsCancelled | None = None,
-        choice: int = 0,
         continue_final_message: bool = False,
-        timeout: float | None = None,
-        response_format: ResponseFormat | None = None,
+        **terms: Unpack[TermOptions],
     ) -> TextStream | Generation:
         """Answer a conversation as `chat` does: as an iterator of the pieces, or to `on_text`.
 
         A call with `on_text` returns the answer at its end, as far as it came when `on_text` returned False.
         """
-        terms = Terms(config=config, choice=choice, timeout=timeout, response_format=response_format)
-        question = Conversation(messages, terms, continue_final_message)
+        question = Conversation(messages, Terms.of(config, **terms), continue_final_message)
         if on_text is None:
             return self._stream(model_id, question, cancelled)
         return self._answer(model_id, question, on_text, cancelled)

@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from types import NoneType
+from typing import TypedDict, Unpack
 
 from rase_core.errors import ContextOverflow, InvalidParameter
 from rase_core.logprobs import Logprobs
@@ -24,6 +25,14 @@ Prompt = str | Sequence[int]
 Messages = Sequence[Mapping[str, object]]
 
 
+class TermOptions(TypedDict, total=False):
+    """What every method that answers may be given, by name; see Terms."""
+
+    choice: int
+    timeout: float | None
+    response_format: ResponseFormat | None
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Terms:
     """How an answer is made.
@@ -42,6 +51,11 @@ class Terms:
     timeout: float | None = None
     response_format: ResponseFormat | None = None
     logprobs: Logprobs | None = None
+
+    @classmethod
+    def of(cls, config: GenerationConfig | None, n: int = 1, /, **options: Unpack[TermOptions]) -> "Terms":
+        """Return the terms that a method of an engine was given."""
+        return cls(config=config, n=n, **options)
 
     def __post_init__(self) -> None:
         """Raise InvalidParameter for a value of another type."""

@@ -111,6 +111,7 @@ class SessionLoader:
             decoder = _verified(manifest, file, partial(self._decoder, file, device, plan))
         self.loads[manifest.id] += 1
         with closed_on_error(decoder):
+            tokenizer.compile(self.progress)
             return Session(
                 manifest,
                 device,

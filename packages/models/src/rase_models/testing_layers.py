@@ -48,7 +48,14 @@ TENSORS: Mapping[str, tuple[str, ...]] = {
     "spark2_5": (*LLAMA, "attn_gate"),
     "bailingmoe2": (*_MERGED, *_HEAD_NORMS, "ffn_norm", *_EXPERTS, *_SHARED, "exp_probs_b.bias"),
     "deepseek2": ("attn_q", *_LATENT, "ffn_norm", *_EXPERTS, *_SHARED),
-    "mistral4": (*_LATENT_Q, *_LATENT, "ffn_norm", *_EXPERTS, *_SHARED),
+    **dict.fromkeys(
+        ("deepseek32", "glm-dsa", "mistral4"), (*_LATENT_Q, *_LATENT, "ffn_norm", *_EXPERTS, *_SHARED)
+    ),
+    "bitnet": (*LLAMA, "attn_sub_norm", "ffn_sub_norm"),
+    "grok": (
+        *("attn_norm", *_ATTENTION, "attn_output_norm"),
+        *("ffn_norm", *_GATED, *_EXPERTS, "layer_output_norm"),
+    ),
     "exaone4": (*_ATTENTION, *_HEAD_NORMS, *_GATED, *_POST_NORMS),
     "falcon-h1": ("attn_norm", *_ATTENTION, *_SPACE, "ffn_norm", *_GATED),
     "falcon": (*_MERGED, *_PLAIN),
@@ -90,6 +97,7 @@ TENSORS: Mapping[str, tuple[str, ...]] = {
 """The weights that a layer of an architecture needs, where they are not llama's."""
 
 ODD_LAYERS: Mapping[str, tuple[str, ...]] = {
+    "deci": ("attn_norm", "attn_output", "ffn_norm", *_GATED),
     "mimo2": ("attn_norm", *_ATTENTION, "attn_sinks", "ffn_norm", *_EXPERTS, "exp_probs_b.bias"),
     "granitehybrid": ("attn_norm", *_SPACE, "ffn_norm", *_GATED),
     "lfm2": (

@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 
 from rase_models.testing_sizes import (
+    CONTEXT,
     DEPTH,
     EXPERTS,
     GROUPS,
@@ -37,6 +38,7 @@ _LATENT: Metadata = {
 _LATENT_EXPERTS: Metadata = {
     **_CHOICE,
     "expert_shared_count": 1,
+    "attention.q_lora_rank": RANK,
     "attention.kv_lora_rank": RANK,
     "attention.key_length_mla": 2 * LENGTH,
     "attention.value_length_mla": LENGTH,
@@ -82,7 +84,11 @@ METADATA: Mapping[str, Metadata] = {
     "mimo2": {**_CHOICE, "attention.sliding_window": WINDOW, "attention.key_length": 2 * LENGTH},
     "muse-glimmer": {"attention.sliding_window": WINDOW, "logit_scale": 0.5},
     "spark2_5": {"attention.sliding_window": WINDOW},
-    "mistral4": {**_LATENT_EXPERTS, "attention.q_lora_rank": RANK},
+    "mistral4": _LATENT_EXPERTS,
+    "deepseek32": {**_LATENT_EXPERTS, "attention.indexer.top_k": CONTEXT},
+    "glm-dsa": {**_LATENT_EXPERTS, "attention.indexer.top_k": CONTEXT},
+    "grok": _CHOICE,
+    "nanbeige": {"num_loops": 2},
     "deepseek2-ocr": {**_CHOICE, "expert_shared_count": 1, "attention.head_count_kv": HEADS},
     "dots1": {**_CHOICE, "expert_shared_count": 1},
     "ernie4_5-moe": {**_CHOICE, "expert_shared_feed_forward_length": INNER},
@@ -149,6 +155,7 @@ _EVEN_ATTEND = {"attention.head_count_kv": (KV_HEADS, 0)}
 _EVEN_WINDOWED = {"attention.sliding_window_pattern": (True, False)}
 _ODD_RECUR = {"attention.recurrent_layers": (0, 1)}
 BY_LAYER: Mapping[str, Mapping[str, tuple[int, int]]] = {
+    "deci": _EVEN_ATTEND,
     **dict.fromkeys(("granitehybrid", "lfm2", "lfm2moe"), _EVEN_ATTEND),
     **dict.fromkeys(("qwen3next", "qwen35", "qwen35moe"), _ODD_RECUR),
     **dict.fromkeys(("gemma4", "granite_swa", "spark2_5"), _EVEN_WINDOWED),

@@ -5,7 +5,11 @@ from collections.abc import Mapping
 from rase_models.testing_layers import LLAMA
 from rase_models.testing_sizes import (
     EXPERTS,
+    HEADS,
+    INNER,
+    KEYS,
     KV_HEADS,
+    LENGTH,
     RANK,
     SPACE,
     STATE,
@@ -21,6 +25,22 @@ _CHANNELS = (
     *("ssm_in", "ssm_conv1d", "ssm_conv1d.bias", "ssm_x", "ssm_dt", "ssm_dt.bias"),
     *("ssm_a", "ssm_d", "ssm_out"),
 )
+_RECEPTANCE = ("time_mix_receptance", "time_mix_key", "time_mix_value", "time_mix_output")
+_RATES = (
+    *("time_mix_w0", "time_mix_w1", "time_mix_w2", "time_mix_a0", "time_mix_a1", "time_mix_a2"),
+    *("time_mix_v0", "time_mix_v1", "time_mix_v2"),
+    *("time_mix_lerp_fused", "time_mix_k_k", "time_mix_k_a", "time_mix_r_k"),
+)
+_SHARES = (
+    *("time_mix_w1", "time_mix_w2", "time_mix_lerp_x", "time_mix_lerp_fused"),
+    *("time_mix_decay", "time_mix_decay_w1", "time_mix_decay_w2", "time_mix_gate"),
+)
+_RWKV_NORMS = (
+    *("attn_norm", "attn_norm.bias", "attn_norm_2", "attn_norm_2.bias"),
+    *("time_mix_ln", "time_mix_ln.bias"),
+)
+_CHANNEL_MIX = ("channel_mix_lerp_k", "channel_mix_key", "channel_mix_value")
+_GATED = ("ffn_norm", "ffn_gate", "ffn_up", "ffn_down")
 _STREAMS, _LOW, _DEEP = 4, 64, 256
 
 TENSORS: Mapping[str, tuple[str, ...]] = {
@@ -30,8 +50,15 @@ TENSORS: Mapping[str, tuple[str, ...]] = {
         *("altup_correct_coef", "altup_correct_scale", "altup_predict_coef"),
         *("altup_router", "altup_router_norm"),
     ),
+    "arwkv7": ("attn_norm", *_RECEPTANCE, *_RATES, *_GATED),
     "jamba": LLAMA,
     "mamba": ("attn_norm", *_CHANNELS),
+    "rwkv6": (
+        *(*_RWKV_NORMS, *_RECEPTANCE, *_SHARES, "time_mix_first"),
+        *(*_CHANNEL_MIX, "channel_mix_lerp_r", "channel_mix_receptance"),
+    ),
+    "rwkv6qwen2": ("attn_norm", *_RECEPTANCE, *_SHARES, *_GATED),
+    "rwkv7": (*_RWKV_NORMS, *_RECEPTANCE, *_RATES, "time_mix_g1", "time_mix_g2", *_CHANNEL_MIX),
 }
 """The weights that a layer of an architecture needs."""
 
@@ -56,7 +83,37 @@ _CHANNEL_SHAPES: Shapes = {
     "ssm_b_norm": (STATE,),
     "ssm_c_norm": (STATE,),
 }
+_RWKV7_SHAPES: Shapes = {
+    **dict.fromkeys(_RECEPTANCE, (WIDTH, WIDTH)),
+    **dict.fromkeys([f"time_mix_{kind}1" for kind in "wavg"], (RANK, WIDTH)),
+    **dict.fromkeys([f"time_mix_{kind}2" for kind in "wavg"], (WIDTH, RANK)),
+    **dict.fromkeys([f"time_mix_{kind}" for kind in ("w0", "a0", "v0", "k_k", "k_a", "r_k")], (WIDTH,)),
+    **dict.fromkeys(("time_mix_ln", "time_mix_ln.bias", "attn_norm.bias"), (WIDTH,)),
+    **dict.fromkeys(("attn_norm_2", "attn_norm_2.bias"), (WIDTH,)),
+    "time_mix_lerp_fused": (6, 1, 1, WIDTH),
+    "channel_mix_lerp_k": (1, 1, WIDTH),
+    "channel_mix_key": (INNER, WIDTH),
+    "channel_mix_value": (WIDTH, INNER),
+}
+_RWKV6_SHAPES: Shapes = {
+    **_RWKV7_SHAPES,
+    "time_mix_w1": (5 * RANK, WIDTH),
+    "time_mix_w2": (5, WIDTH, RANK),
+    "time_mix_lerp_x": (1, 1, WIDTH),
+    "time_mix_lerp_fused": (5, 1, 1, WIDTH),
+    "time_mix_decay": (WIDTH,),
+    "time_mix_decay_w1": (RANK, WIDTH),
+    "time_mix_decay_w2": (WIDTH, RANK),
+    "time_mix_gate": (WIDTH, WIDTH),
+    "time_mix_first": (HEADS, LENGTH),
+    "channel_mix_lerp_r": (1, 1, WIDTH),
+    "channel_mix_receptance": (WIDTH, WIDTH),
+}
 SHAPES: Mapping[str, Shapes] = {
+    "arwkv7": {**_RWKV7_SHAPES, "time_mix_lerp_fused": (5, 1, 1, WIDTH)},
+    "rwkv6": _RWKV6_SHAPES,
+    "rwkv6qwen2": {**_RWKV6_SHAPES, "time_mix_key": (KEYS, WIDTH), "time_mix_value": (KEYS, WIDTH)},
+    "rwkv7": _RWKV7_SHAPES,
     **dict.fromkeys(("jamba", "mamba"), _CHANNEL_SHAPES),
     "gemma3n": {
         "inp_gate": (_DEEP, WIDTH),
@@ -73,7 +130,11 @@ SHAPES: Mapping[str, Shapes] = {
 }
 """The shapes of weights that other architectures do not have, or not so."""
 
+_BOTH_NORMS: Shapes = dict.fromkeys(
+    ("token_embd_norm", "token_embd_norm.bias", "output_norm", "output_norm.bias"), (WIDTH,)
+)
 WHOLE: Mapping[str, Shapes] = {
+    **dict.fromkeys(("rwkv6", "rwkv7"), _BOTH_NORMS),
     "gemma3n": {
         "output_norm": (WIDTH,),
         "per_layer_token_embd": (VOCAB, -_DEEP),
@@ -91,7 +152,10 @@ _CHANNEL_STATES: Metadata = {
     "ssm.state_size": STATE,
     "ssm.time_step_rank": RANK,
 }
+_RWKV: Metadata = {"wkv.head_size": LENGTH, "attention.head_count": 0, "attention.head_count_kv": 0}
 METADATA: Mapping[str, Metadata] = {
+    **dict.fromkeys(("arwkv7", "rwkv6", "rwkv7"), _RWKV),
+    "rwkv6qwen2": {**_RWKV, "attention.head_count_kv": KV_HEADS},
     "jamba": {**_CHANNEL_STATES, "expert_count": EXPERTS, "expert_used_count": 2},
     "mamba": {**_CHANNEL_STATES, "attention.head_count": 0, "feed_forward_length": 0},
     "gemma3n": {

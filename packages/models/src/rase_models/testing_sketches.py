@@ -112,6 +112,8 @@ def _weight(rng: np.random.Generator, name: str, shape: tuple[int, ...]) -> NDAr
     values = rng.normal(size=shape)
     if name.endswith("ssm_a"):  # the logarithm of what is left of a state
         return -np.abs(values * 0.3).astype(np.float32)
+    if name.endswith(("time_mix_decay", "time_mix_w0")):  # of how fast states fade
+        return (0.3 * values - 3).astype(np.float32)
     scaled = 1 + 0.1 * values if name.endswith(_NEAR_ONE) else values * 1.5 / np.sqrt(shape[-1])
     return scaled.astype(np.float32)
 

@@ -43,7 +43,7 @@ def _conversation(body: ChatRequest) -> Conversation:
         body.choices,
         body.words(),
         bool(body.continue_final_message),
-        response_format=body.format(),
+        response_format=body.constraint(),
         options=body.options(),
         is_read=True,
         logprobs=body.told(),

@@ -24,7 +24,7 @@ def completions_routes(state: ServerState) -> APIRouter:
             body,
             body.model,
             Completions(
-                body.prompts(), body.choices, body.words(), body.format(), body.told(), bool(body.echo)
+                body.prompts(), body.choices, body.words(), body.constraint(), body.told(), bool(body.echo)
             ),
             lambda model: OpenAIWriter(body, CompletionShape(), model),
         )

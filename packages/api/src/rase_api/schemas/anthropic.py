@@ -7,13 +7,16 @@ from typing import Annotated, ClassVar, Literal
 from pydantic import Field
 from rase_models.chat.options import ChatOptions, ToolChoice
 from rase_models.chat.tool_calls import Tool
+from rase_models.constraints import ResponseFormat
 
 from rase_api.dialects import ANTHROPIC, Dialect
-from rase_api.errors import MissingParameter
+from rase_api.errors import InvalidValue, MissingParameter
+from rase_api.faults import Names
 from rase_api.fields import MOST_STOPS, Ignored, NoList, Nothing, Strict, only
-from rase_api.parameters import Body, TextRequest
+from rase_api.parameters import TextRequest
 from rase_api.plans import Conversation
 from rase_api.schemas.content import as_parts, joined
+from rase_api.schemas.response_format import ConstrainedRequest
 from rase_api.schemas.tools import MOST_TOOLS, named_results
 
 
@@ -99,8 +102,24 @@ class Thinking(Strict):
     display: Ignored = None
 
 
-class Prompted(Body):
-    """What decides the prompt."""
+class OutputFormat(Strict):
+    """The JSON schema that the text must be of."""
+
+    type: Literal["json_schema"]
+    schema_: Annotated[dict[str, object], Field(alias="schema")]
+
+
+class OutputConfig(Strict):
+    """How much the model thinks, and what the text must look like."""
+
+    effort: Literal["low", "medium", "high", "xhigh", "max"] | None = None
+    format: OutputFormat | None = None
+
+
+class Prompted(ConstrainedRequest):
+    """What decides the prompt, and what the answer must look like."""
+
+    format_parameter: ClassVar[str] = "output_config.format"
 
     model: str
     messages: Annotated[list[AnthropicMessage], Field(min_length=1)]
@@ -111,12 +130,14 @@ class Prompted(Body):
     tool_choice: AnthropicChoice | None = None
     thinking: Thinking | None = None
     mcp_servers: NoList = None
-    output_config: Annotated[object, only({})] = None
+    output_config: OutputConfig | None = None
+    output_format: OutputFormat | None = None
     context_management: Annotated[object, only({})] = None
 
     def refuse_contradictions(self) -> None:
-        """Refuse blocks without what they need."""
+        """Refuse blocks without what they need, and two formats."""
         super().refuse_contradictions()
+        self.constraint()
         for index, message in enumerate(self.messages):
             for number, block in enumerate(message.content):
                 block.refuse_gaps(f"messages[{index}].content[{number}]")
@@ -126,12 +147,28 @@ class Prompted(Body):
         turns = named_results([*self._system(), *self._turns()])
         is_continued = turns[-1]["role"] == "assistant"
         return Conversation(
-            turns, is_continued=is_continued, is_counted=True, options=self._options(), is_read=True
+            turns,
+            is_continued=is_continued,
+            is_counted=True,
+            response_format=self.constraint(),
+            options=self._options(),
+            is_read=True,
         )
+
+    def own_format(self) -> tuple[bool, ResponseFormat | None]:
+        """Tell whether there is a format, by its newer name or its older one, and what it demands."""
+        config = self.output_config.format if self.output_config is not None else None
+        if config is not None and self.output_format is not None:
+            raise InvalidValue("'output_config.format' and 'output_format' are the same.", "output_format")
+        form = config or self.output_format
+        return form is not None, None if form is None else ResponseFormat.json_schema(form.schema_)
 
     def _options(self) -> ChatOptions:
         choice = self.tool_choice or AnthropicChoice(type="auto")
-        thinks = {} if self.thinking is None else {"enable_thinking": self.thinking.type != "disabled"}
+        effort = self.output_config.effort if self.output_config is not None else None
+        thinks: dict[str, object] = {} if effort is None else {"reasoning_effort": effort}
+        if self.thinking is not None:
+            thinks["enable_thinking"] = self.thinking.type != "disabled"
         return ChatOptions(
             tools=tuple(tool.tool() for tool in self.tools or ()),
             tool_choice=CHOICES.get(choice.type, choice.name or ""),
@@ -210,3 +247,9 @@ class MessagesRequest(Prompted, TextRequest):
     metadata: dict[str, object] | None = None
     service_tier: str | None = None
     inference_geo: str | None = None
+
+    @property
+    def names(self) -> Names:
+        """Field of GenerationConfig -> the name by which this request gave it."""
+        name = "output_format" if self.output_format is not None else self.format_name
+        return {**super().names, "response_format": name}

@@ -19,6 +19,7 @@ from rase_api.faults import Names
 from rase_api.fields import Ignored, No, NoList, NoText, Stops, Strict, TopLogprobs, only
 from rase_api.parameters import Body, TextRequest
 from rase_api.plans import FOR_EVER, Completions, Conversation, Plan
+from rase_api.schemas.response_format import ConstrainedRequest
 from rase_api.schemas.tools import MOST_TOOLS, ToolParam
 from rase_api.serving import Messages
 
@@ -95,11 +96,12 @@ class OllamaOptions(Strict):
     use_mlock: bool | None = None
 
 
-class OllamaRequest(TextRequest):
+class OllamaRequest(TextRequest, ConstrainedRequest):
     """What /api/chat and /api/generate share; a stream is what they answer by default."""
 
     dialect: ClassVar[Dialect] = OLLAMA
     sampling: ClassVar[Mapping[str, str]] = SAMPLING
+    format_parameter: ClassVar[str] = "format"
 
     model: str
     options: OllamaOptions | None = None
@@ -115,17 +117,18 @@ class OllamaRequest(TextRequest):
     @property
     def names(self) -> Names:
         """Field of GenerationConfig -> the name by which this request gave it."""
-        return {**super().names, "response_format": "format"}
+        return {**super().names, "response_format": self.format_name}
 
-    def response_format(self) -> ResponseFormat | None:
-        """Return what the answer must look like; None for any text. Raises UnenforceableFormat."""
+    def own_format(self) -> tuple[bool, ResponseFormat | None]:
+        """Tell whether there is a `format`, and what it demands. Raises UnenforceableFormat."""
         if isinstance(self.format, Mapping):
-            return ResponseFormat.json_schema(self.format)
-        return ResponseFormat.json_object() if self.format == "json" else None
+            return True, ResponseFormat.json_schema(self.format)
+        return bool(self.format), ResponseFormat.json_object() if self.format == "json" else None
 
     def refuse_contradictions(self) -> None:
-        """Refuse a number of log probabilities where none are told."""
+        """Refuse two formats, and a number of log probabilities where none are told."""
         super().refuse_contradictions()
+        self.constraint()
         if self.top_logprobs and not self.logprobs:
             raise InvalidValue("'top_logprobs' needs 'logprobs' to be true.", "top_logprobs")
 
@@ -222,7 +225,7 @@ class OllamaChat(OllamaRequest):
         return Conversation(
             [message.as_turn() for message in self.messages],
             is_continued=self.messages[-1].role == "assistant",
-            response_format=self.response_format(),
+            response_format=self.constraint(),
             options=ChatOptions(tools=tools, variables=self.variables()),
             is_read=True,
             logprobs=self.told(),
@@ -251,7 +254,7 @@ class OllamaGenerate(OllamaRequest):
         """Answer the prompt, or go on with it as it is when it is raw."""
         if not self.prompt:
             return None
-        form = self.response_format()
+        form = self.constraint()
         if self.raw:
             return Completions([self.prompt], response_format=form, logprobs=self.told())
         options = ChatOptions(variables=self.variables())

@@ -57,7 +57,7 @@ class OpenAIRequest(SamplingRequest, FormattedRequest):
 
     def refuse_contradictions(self) -> None:
         """Refuse options of a stream that is none, and two formats."""
-        self.format()
+        self.constraint()
         if self.stream_options is not None and not self.stream:
             raise InvalidValue("'stream_options' is only allowed when 'stream' is true.", "stream_options")
         super().refuse_contradictions()
@@ -136,12 +136,11 @@ class ChatRequest(OpenAIRequest, ToolingRequest):
     web_search_options: Nothing = None
 
     def refuse_contradictions(self) -> None:
-        """Refuse messages without content, formats of calls, and what cannot be gone on with."""
+        """Refuse messages without content, odd tools, and what cannot be gone on with."""
         super().refuse_contradictions()
         if self.top_logprobs and not self.logprobs:
             raise InvalidValue("'top_logprobs' needs 'logprobs' to be true.", "top_logprobs")
-        if self.options().active_tools and self.format() is not None:
-            raise InvalidValue(f"'tools' and {self.format_name!r} cannot be combined.", self.format_name)
+        self.options()
         for index, message in enumerate(self.messages):
             message.refuse_gaps(f"messages[{index}]")
         if self.continue_final_message and self.messages[-1].role != "assistant":

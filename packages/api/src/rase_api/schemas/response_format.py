@@ -1,7 +1,7 @@
 """What an answer must look like, in OpenAI's words and in those of local servers."""
 
 from collections.abc import Callable, Mapping
-from typing import Annotated, Literal
+from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field
 from rase_models.constraints import ResponseFormat
@@ -50,32 +50,51 @@ class FormatOption(Strict):
                 raise InvalidValue(f"'{path}' is only allowed with the type {kind!r}.", path)
 
 
-class FormattedRequest(Body):
-    """What chat and completions say about the form of an answer."""
+class ConstrainedRequest(Body):
+    """The ways to say what an answer must look like that APIs have no words of their own for."""
 
-    response_format: FormatOption | None = None
+    format_parameter: ClassVar[str] = "response_format"
+
     grammar: str | None = None
     regex: str | None = None
     choice: Annotated[list[str], Field(min_length=1, max_length=1000)] | None = None
 
+    def own_format(self) -> tuple[bool, ResponseFormat | None]:
+        """Tell whether the API's own parameter is given, and what it demands; None for any text."""
+        raise NotImplementedError
+
     @property
     def format_name(self) -> str:
         """The parameter that says it."""
-        return next((name for name in FORMATS if getattr(self, name) is not None), "response_format")
+        is_own, _ = self.own_format()
+        others = (name for name in FORMATS if getattr(self, name) is not None)
+        return self.format_parameter if is_own else next(others, self.format_parameter)
 
-    def format(self) -> ResponseFormat | None:
+    def constraint(self) -> ResponseFormat | None:
         """Return what the answer must look like; None for any text.
 
         Raises UnenforceableFormat, and a RequestError for two formats.
         """
+        is_own, own = self.own_format()
         given = [name for name in FORMATS if getattr(self, name) is not None]
-        if len(given) > 1:
-            raise InvalidValue(f"'{given[0]}' and '{given[1]}' cannot be combined.", given[1])
-        return FORMATS[given[0]](getattr(self, given[0])) if given else None
+        names = [self.format_parameter, *given] if is_own else given
+        if len(names) > 1:
+            raise InvalidValue(f"'{names[0]}' and '{names[1]}' cannot be combined.", names[1])
+        return FORMATS[given[0]](getattr(self, given[0])) if given else own
 
 
-FORMATS: Mapping[str, Callable[..., ResponseFormat | None]] = {
-    "response_format": FormatOption.format,
+class FormattedRequest(ConstrainedRequest):
+    """What chat and completions say about the form of an answer."""
+
+    response_format: FormatOption | None = None
+
+    def own_format(self) -> tuple[bool, ResponseFormat | None]:
+        """Tell whether there is a `response_format`, and what it demands."""
+        given = self.response_format
+        return given is not None, None if given is None else given.format()
+
+
+FORMATS: Mapping[str, Callable[..., ResponseFormat]] = {
     "grammar": ResponseFormat.grammar,
     "regex": ResponseFormat.regex,
     "choice": ResponseFormat.choice,

@@ -14,6 +14,7 @@ from rase_api.faults import Names
 from rase_api.fields import Ignored, No, NoList, Nothing, Strict, TopLogprobs, only
 from rase_api.plans import Conversation
 from rase_api.schemas.content import as_parts, joined
+from rase_api.schemas.response_format import ConstrainedRequest
 from rase_api.schemas.sampling import SAMPLING, SamplingRequest
 from rase_api.schemas.tools import MOST_TOOLS, FunctionParam, named_results, parsed_arguments
 
@@ -149,10 +150,11 @@ class ResponseStreamOptions(Strict):
 Included = Annotated[object, only([], ["message.output_text.logprobs"])]
 
 
-class ResponsesRequest(SamplingRequest):
+class ResponsesRequest(SamplingRequest, ConstrainedRequest):
     """The body of POST /v1/responses. Nothing is kept, so there is nothing to go on with."""
 
     prompt_name: ClassVar[str] = "input"
+    format_parameter: ClassVar[str] = "text.format"
     sampling: ClassVar[Mapping[str, str]] = {**SAMPLING, "max_output_tokens": "max_tokens"}
 
     input: Input
@@ -179,22 +181,22 @@ class ResponsesRequest(SamplingRequest):
     @property
     def names(self) -> Names:
         """Field of GenerationConfig -> the name by which this request gave it."""
-        return {**super().names, "response_format": "text.format"}
+        return {**super().names, "response_format": self.format_name}
 
     def refuse_contradictions(self) -> None:
-        """Refuse options of a stream that is none, items without what they need, and calls in a format."""
+        """Refuse options of a stream that is none, items without what they need, and odd tools."""
         if self.stream_options is not None and not self.stream:
             raise InvalidValue("'stream_options' is only allowed when 'stream' is true.", "stream_options")
         for index, item in enumerate(self.input):
             item.refuse_gaps(f"input[{index}]")
-        if self.options().active_tools and self.format() is not None:
-            raise InvalidValue("'tools' and 'text.format' cannot be combined.", "text.format")
+        self.options()
+        self.constraint()
         super().refuse_contradictions()
 
-    def format(self) -> ResponseFormat | None:
-        """Return what the text must look like; None for any text."""
+    def own_format(self) -> tuple[bool, ResponseFormat | None]:
+        """Tell whether there is a `text.format`, and what it demands."""
         form = self.text.format if self.text is not None else None
-        return None if form is None else form.format()
+        return form is not None, None if form is None else form.format()
 
     def options(self) -> ChatOptions:
         """Return what the conversation is answered with. Raises InvalidParameter."""
@@ -211,7 +213,7 @@ class ResponsesRequest(SamplingRequest):
         return Conversation(
             named_results(list(_merged(self._turns()))),
             words=self.words(),
-            response_format=self.format(),
+            response_format=self.constraint(),
             options=self.options(),
             is_read=True,
             logprobs=Logprobs(self.top_logprobs or 0) if self.tells else None,

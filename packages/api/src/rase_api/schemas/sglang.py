@@ -43,6 +43,7 @@ class SglangParams(Strict):
     json_schema: str | None = None
     regex: str | None = None
     ebnf: str | None = None
+    choice: Annotated[list[str], Field(min_length=1, max_length=1000)] | None = None
 
     min_new_tokens: Annotated[object, only(0)] = None
     skip_special_tokens: Annotated[object, only(True)] = None
@@ -83,10 +84,11 @@ def _path(name: str) -> str:
     return f"sampling_params.{name}"
 
 
-FORMATS: Mapping[str, Callable[[str], ResponseFormat]] = {
+FORMATS: Mapping[str, Callable[..., ResponseFormat]] = {
     "json_schema": _schema_in,
     "regex": ResponseFormat.regex,
     "ebnf": ResponseFormat.grammar,
+    "choice": ResponseFormat.choice,
 }
 
 

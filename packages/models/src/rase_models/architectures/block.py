@@ -15,17 +15,26 @@ from rase_models.program import Add, Embed, Program
 Mix = Callable[[ProgramBuilder, Differences, int, str], Mixed]
 """What emits the first part of a layer, given its number and a buffer."""
 
+Network = Callable[[ProgramBuilder, Differences, int, str], str]
+"""What emits the second part of a layer, given its number and a buffer; returns the one that it made."""
 
-def build_decoder(b: ProgramBuilder, differences: Differences, mix: Mix = attend) -> Program:
+
+def build_decoder(
+    b: ProgramBuilder, differences: Differences, mix: Mix = attend, network: Network = feed_forward
+) -> Program:
     """Emit the whole decoder."""
     rows = b.embed("rows", differences.embedding_scale)
     if differences.learned_positions:
         _add_positions(b, rows)
     if differences.embedding_norm is not None:
         b.norm(rows, rows, differences.embedding_norm or None, kind=differences.norm)
-    for layer in range(b.sizes.block_count):
-        rows = _block(b, differences, layer, rows, mix)
     output_norm = differences.output_norm if differences.norm_weights else None
+    for loop in range(differences.loops):
+        if loop and differences.loops_normed:
+            b.norm(rows, rows, output_norm, kind=differences.norm)
+        for layer in range(b.sizes.block_count):
+            is_last = layer == b.sizes.block_count - 1 and loop == differences.loops - 1
+            rows = _block(b, differences, layer, rows, (mix, network), is_last=is_last)
     normed = b.norm("normed", rows, output_norm, kind=differences.norm)
     b.output(normed, factor=differences.logit_scale, soft_cap=differences.logit_cap)
     return b.program()
@@ -39,27 +48,39 @@ def _add_positions(b: ProgramBuilder, rows: str) -> None:
     b.emit(Add(rows, rows, positions))
 
 
-def _block(b: ProgramBuilder, differences: Differences, layer: int, rows: str, mix: Mix) -> str:
-    normed = _norm_before(b, differences, layer, differences.attention_norms, rows)
-    mixed = mix(b, differences, layer, _attention_input(b, differences, layer, rows, normed))
+def _block(
+    b: ProgramBuilder,
+    differences: Differences,
+    layer: int,
+    rows: str,
+    parts: tuple[Mix, Network],
+    *,
+    is_last: bool,
+) -> str:
+    """Emit a layer; return the rows, in the last layer those whose logits are wanted."""
+    mix, network = parts
+    normed, mixed = rows, None
+    if layer not in differences.unmixed:
+        normed = _norm_before(b, differences, layer, differences.attention_norms, rows)
+        mixed = mix(b, differences, layer, _attention_input(b, differences, layer, rows, normed))
     values = [part.buffer for part in _parts(mixed)]
-    if layer == b.sizes.block_count - 1:  # nothing after this looks at other rows
+    if is_last:  # nothing after this looks at other rows
         rows, normed, values = _select_outputs(b, differences, rows, normed, values)
     width, factor = b.sizes.embedding_length, differences.residual_scale
     for part, buffer in zip(_parts(mixed), values, strict=True):
         update = b.linear("update", buffer, part.output, width, factor=factor * part.factor)
         _add(b, differences, layer, differences.attention_norms, rows, update)
-    if differences.feed_forward is FeedForward.NONE:
+    if differences.feed_forward is FeedForward.NONE or layer in differences.unfed:
         return rows
     if not differences.parallel:
         normed = _norm_before(b, differences, layer, differences.feed_forward_norms, rows)
-    update = feed_forward(b, differences, layer, normed)
+    update = network(b, differences, layer, normed)
     _add(b, differences, layer, differences.feed_forward_norms, rows, update)
     return rows
 
 
-def _parts(mixed: Mixed) -> tuple[Mixed, ...]:
-    return (mixed,) if mixed.second is None else (mixed, *_parts(mixed.second))
+def _parts(mixed: Mixed | None) -> tuple[Mixed, ...]:
+    return () if mixed is None else (mixed, *_parts(mixed.second))
 
 
 def _attention_input(b: ProgramBuilder, differences: Differences, layer: int, rows: str, normed: str) -> str:

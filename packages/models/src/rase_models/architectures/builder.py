@@ -48,12 +48,17 @@ class ProgramBuilder:
         self.sizes = read_hyperparameters(self.keys, max_blocks=len(self.tensors))
         self.tensors.ignore_blocks(self.sizes.block_count, self.sizes.predicting_blocks)
         self.used_context = context_length or self.sizes.context_length
+        self._longest_context = self.sizes.context_length
         self.vocab_size = self.tensors.rows_of(EMBEDDING)
         self._ops: list[Op] = []
         self._buffers: dict[str, int] = {}
         self._kv_layers: list[KvLayer] = []
         self._slices: dict[str, TensorSlice] = {}
         self._state_sizes: list[int] = []
+
+    def limit_context(self, length: int) -> None:
+        """Let sequences be no longer than this, where a Program computes what its model does only so far."""
+        self._longest_context = min(self._longest_context, length)
 
     def emit(self, op: Op) -> None:
         """Append an op."""
@@ -241,7 +246,7 @@ class ProgramBuilder:
         return Program(
             architecture=self.keys.architecture,
             vocab_size=self.vocab_size,
-            context_length=self.sizes.context_length,
+            context_length=self._longest_context,
             ops=tuple(self._ops),
             buffers=dict(self._buffers),
             kv_layers=tuple(self._kv_layers),

@@ -14,6 +14,11 @@ from rase_models.program import Program, Rope, RopePairing, Scoring
 
 def build(b: ProgramBuilder) -> Program:
     """Build deepseek2."""
+    return build_latent(b, Scoring.SOFTMAX)
+
+
+def build_latent(b: ProgramBuilder, default: Scoring) -> Program:
+    """Build a decoder of attention over latents and experts, given how these are scored by default."""
     rope, magnitude = _rope(b)
     length = read_latent_sizes(b, 0, rope).key_length
     scale, growth = magnitude**2 / math.sqrt(length), _growth(b, length)
@@ -22,7 +27,7 @@ def build(b: ProgramBuilder) -> Program:
         return attend_latently(b, differences, layer, x, scale, growth)
 
     positions = (LayerPositions(rope),) * b.sizes.block_count
-    return build_decoder(b, Differences(positions, experts=read_experts(b, Scoring.SOFTMAX)), attend)
+    return build_decoder(b, Differences(positions, experts=read_experts(b, default)), attend)
 
 
 def _growth(b: ProgramBuilder, length: int) -> Rope | None:

@@ -118,6 +118,9 @@ class Differences:
         residual_scale: what attention and feed-forward network are multiplied by.
         attention_cap, logit_cap: soft caps, 0 for none.
         sinks: whether heads of attention have a sink; it counts when present.
+        unmixed, unfed: the layers that have no first part, or no feed-forward network.
+        loops: how often rows go through all layers.
+        loops_normed: whether they go through the last norm each time, not only in the end.
     """
 
     positions: Sequence[LayerPositions]
@@ -144,3 +147,7 @@ class Differences:
     attention_cap: float = 0.0
     logit_cap: float = 0.0
     sinks: bool = False
+    unmixed: frozenset[int] = frozenset()
+    unfed: frozenset[int] = frozenset()
+    loops: int = 1
+    loops_normed: bool = False

@@ -10,12 +10,16 @@ def feed_forward(b: ProgramBuilder, differences: Differences, layer: int, x: str
     """Emit the network, of experts where the layer has them."""
     if has_experts(b, layer):
         return experts(b, differences, layer, x)
-    scaled, prefix = differences.feed_forward_scaled, f"blk.{layer}.ffn_"
-    hidden = _hidden(b, differences, layer, x)
+    return feed_down(b, differences, layer, feed_up(b, differences, layer, x))
+
+
+def feed_down(b: ProgramBuilder, differences: Differences, layer: int, x: str, out: str = "update") -> str:
+    """Emit the last matrix of a dense network."""
+    scaled = differences.feed_forward_scaled
     return b.linear(
-        "update",
-        hidden,
-        f"{prefix}down",
+        out,
+        x,
+        f"blk.{layer}.ffn_down",
         b.sizes.embedding_length,
         scaled=scaled,
         scaled_bias=scaled,
@@ -23,8 +27,8 @@ def feed_forward(b: ProgramBuilder, differences: Differences, layer: int, x: str
     )
 
 
-def _hidden(b: ProgramBuilder, differences: Differences, layer: int, x: str) -> str:
-    """Emit everything before the last matrix."""
+def feed_up(b: ProgramBuilder, differences: Differences, layer: int, x: str) -> str:
+    """Emit everything of a dense network before the last matrix."""
     scaled, prefix, width = (
         differences.feed_forward_scaled,
         f"blk.{layer}.ffn_",

@@ -105,7 +105,9 @@ class TensorTable:
 
 def _squeezed(shape: tuple[int, ...]) -> tuple[int, ...]:
     """Return a shape without its outermost dimensions of 1, which some writers leave out."""
-    return shape[1:] if len(shape) > 1 and shape[0] == 1 else shape
+    while len(shape) > 1 and shape[0] == 1:
+        shape = shape[1:]
+    return shape
 
 
 def _shown(shape: tuple[int, ...]) -> str:

@@ -16,6 +16,7 @@ from rase_models.backends.cuda.sources import headers, source_text
 _HEADER = Path(__file__).with_name("emulation.h")
 _OPTIONS = (
     *("-std=c++17", "-O1", "-w", "-fPIC", "-shared", "-fno-strict-aliasing", "-U_FORTIFY_SOURCE"),
+    "-fno-thread-jumps",  # which would make two calls, at two places, of one where lanes meet
     *("-fsanitize=alignment", "-fno-sanitize-recover=alignment", "-ffp-contract=off"),
 )
 _KERNEL = re.compile(r'extern "C" __global__ void (\w+)')

@@ -158,15 +158,27 @@ static const char* launch(void (*kernel)(void**), void** arguments, const unsign
 static void* dynamic_memory() { return shared_memory.data() + (16 - (uintptr_t)shared_memory.data() % 16) % 16; }
 static int lane() { return current % warp_size; }
 
-// Give a value to the lanes of `mask` and take that of lane `from`.
-static uint64_t exchange(uint32_t mask, uint64_t value, int from, const void* site) {
+// Give a value to the lanes of `mask`, and see those of all.
+static const uint64_t* gathered(uint32_t mask, uint64_t value, const void* site) {
     Fiber& fiber = fibers[current];
     if (!(mask >> lane() & 1)) fail("a lane calls with a mask that it is not in");
     int turn = fiber.meetings++ % 2, first = current - lane();
     exchanged[turn * count + current] = value;
     fiber.mask = mask, fiber.site = site, fiber.state = State::in_warp_meeting;
     wait();
-    return exchanged[turn * count + first + from];
+    return &exchanged[turn * count + first];
+}
+
+static uint64_t exchange(uint32_t mask, uint64_t value, int from, const void* site) {
+    return gathered(mask, value, site)[from];
+}
+
+static uint32_t ballot(uint32_t mask, bool vote, const void* site) {
+    const uint64_t* votes = gathered(mask, vote, site);
+    uint32_t found = 0;
+    for (int other = 0; other < warp_size; ++other)
+        if (mask >> other & 1) found |= (uint32_t)votes[other] << other;
+    return found;
 }
 
 template <class T> static T shuffled(uint32_t mask, T value, int from, const void* site) {
@@ -217,6 +229,8 @@ template <class T> MEETING T __shfl_xor_sync(unsigned mask, T value, int step) {
 template <class T> MEETING T __shfl_sync(unsigned mask, T value, int from) {
     return emulation::shuffled(mask, value, from, SITE);
 }
+MEETING unsigned __ballot_sync(unsigned mask, bool vote) { return emulation::ballot(mask, vote, SITE); }
+static inline int __popc(unsigned bits) { return __builtin_popcount(bits); }
 
 struct alignas(8) float2 { float x, y; };
 struct alignas(16) float4 { float x, y, z, w; };
@@ -225,6 +239,7 @@ struct alignas(16) int4 { int x, y, z, w; };
 struct alignas(16) uint4 { unsigned x, y, z, w; };
 static inline float2 make_float2(float x, float y) { return {x, y}; }
 static inline float4 make_float4(float x, float y, float z, float w) { return {x, y, z, w}; }
+static inline int4 make_int4(int x, int y, int z, int w) { return {x, y, z, w}; }
 static inline uint4 make_uint4(unsigned x, unsigned y, unsigned z, unsigned w) { return {x, y, z, w}; }
 static inline int __dp4a(int a, int b, int sum) {
     for (int place = 0; place < 4; ++place) sum += (int)(int8_t)(a >> 8 * place) * (int)(int8_t)(b >> 8 * place);

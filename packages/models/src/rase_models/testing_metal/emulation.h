@@ -21,6 +21,7 @@ template <class T, class F> static T as_type(F from) {
     return to;
 }
 static inline uint popcount(uint bits) { return (uint)__builtin_popcount(bits); }
+using std::fabs;
 using std::ldexp;
 
 enum class mem_flags { mem_none, mem_device, mem_threadgroup };
@@ -28,6 +29,11 @@ static inline void threadgroup_barrier(mem_flags) { __syncthreads(); }
 template <class T> MEETING T simd_sum(T value) {
     for (int step = 1; step < 32; step *= 2)
         value += emulation::shuffled(~0u, value, emulation::lane() ^ step, SITE);
+    return value;
+}
+template <class T> MEETING T simd_max(T value) {
+    for (int step = 1; step < 32; step *= 2)
+        value = std::max(value, emulation::shuffled(~0u, value, emulation::lane() ^ step, SITE));
     return value;
 }
 

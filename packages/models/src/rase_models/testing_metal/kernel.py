@@ -19,11 +19,18 @@ Template = Sequence[tuple[str, int | mx.Dtype]]
 
 _C_NAMES = {
     mx.float32: "float",
+    mx.float16: "half",
     mx.uint32: "uint",
     mx.uint8: "uint8_t",
     mx.int8: "int8_t",
 }
-_NUMPY_TYPES = {mx.float32: np.float32, mx.uint32: np.uint32, mx.uint8: np.uint8, mx.int8: np.int8}
+_NUMPY_TYPES = {
+    mx.float32: np.float32,
+    mx.float16: np.float16,
+    mx.uint32: np.uint32,
+    mx.uint8: np.uint8,
+    mx.int8: np.int8,
+}
 
 
 @dataclass(frozen=True, slots=True)

@@ -36,7 +36,6 @@ Tile = Callable[..., None]
 _CACHE_LINE = 64
 _NARROW_ROWS, _NARROW_FLOAT_ROWS = 4, 3  # accumulators that fit where registers are few or short
 _AHEAD = 4096  # bytes that weights are asked for ahead of their use
-_STREAMING = 0  # read once a step: into the first-level cache, and out of it past the others
 
 
 def quantised_tile(form: PackedFormat, rows: int, panel: int) -> Tile:
@@ -106,7 +105,7 @@ def _chunks(code: Code, form: PackedFormat, weights: Value, blocks: Value) -> It
 
 def _prefetch(code: Code, address: Value, nbytes: int) -> None:
     for line in range(0, nbytes, _CACHE_LINE):
-        code.prefetch(code.at(address, line + _AHEAD), _STREAMING)
+        code.prefetch(code.at(address, line + _AHEAD), code.instruction_set.read_once_hint)
 
 
 @dataclass(frozen=True, slots=True)

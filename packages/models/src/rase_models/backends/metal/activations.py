@@ -5,7 +5,7 @@ from types import MappingProxyType
 
 import mlx.core as mx
 
-from rase_models.backends.metal.device import fused
+from rase_models.backends.metal.fusing import fused
 from rase_models.program import Activation
 
 _CLAMP, _CLAMPED_ALPHA = 7.0, 1.702

@@ -4,36 +4,19 @@ Two bodies in Metal Shading Language serve all types. MLX writes their signature
 first run; in tests a C++ compiler does. No Apple compiler has read them yet.
 """
 
-from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache
-from typing import Protocol
 
 import mlx.core as mx
 
 from rase_models.backends.metal.block_formats import BLOCK_FORMATS, PART, PRELUDE
+from rase_models.backends.metal.kernel_maker import LANES, Kernel, KernelMaker
 from rase_models.gguf.types import TYPE_LAYOUTS, GgmlType
 
 MOST_ROWS = 4
 """Rows of one product."""
 _OUTS = 4  # rows of the matrix of a SIMD group, which share what it reads of x
 _SIMD_GROUPS = 4
-_LANES = 32
-
-Kernel = Callable[..., list[mx.array]]
-
-
-class KernelMaker(Protocol):
-    """Makes kernels, as `mx.fast.metal_kernel` does."""
-
-    def __call__(
-        self, name: str, input_names: Sequence[str], output_names: Sequence[str], source: str, header: str
-    ) -> Kernel:
-        """Make a kernel of the body of a function, and of what comes before the function."""
-
-    def __hash__(self) -> int:
-        """Tell makers apart, whose kernels are kept."""
-
 
 _DECODE = """
 enum : uint { PARTS = %(parts)d, BLOCK_BYTES = %(nbytes)d, OUTS = %(outs)d };
@@ -113,8 +96,8 @@ class BlockKernels:
         return self._product(
             inputs=[blocks, self.values, x, experts, sizes],
             template=[("ROWS", rows)],
-            grid=(_LANES * groups, pairs, 1),
-            threadgroup=(_LANES * min(groups, _SIMD_GROUPS), 1, 1),
+            grid=(LANES * groups, pairs, 1),
+            threadgroup=(LANES * min(groups, _SIMD_GROUPS), 1, 1),
             output_shapes=[(pairs, rows, outs)],
             output_dtypes=[mx.float32],
         )[0]
@@ -126,7 +109,7 @@ class BlockKernels:
             inputs=[blocks, self.values, indices, mx.array([0, parts], mx.uint32)],
             template=[("T", dtype)],
             grid=(parts, indices.size, 1),
-            threadgroup=(min(parts, _LANES), 1, 1),
+            threadgroup=(min(parts, LANES), 1, 1),
             output_shapes=[(indices.size, columns)],
             output_dtypes=[dtype],
         )[0]

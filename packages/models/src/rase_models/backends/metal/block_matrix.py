@@ -1,11 +1,11 @@
 """Matrices on the device in the blocks of the file, for types that MLX's own forms do not hold exactly."""
 
-from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 import mlx.core as mx
 
 from rase_models.backends.metal.block_kernels import MOST_ROWS, BlockKernels
+from rase_models.backends.metal.narrowing import Narrowing
 from rase_models.backends.metal.stacks import gathered_floats, rows_between
 
 _FEW = 2 * MOST_ROWS
@@ -19,19 +19,18 @@ class BlockMatrix:
 
     Attributes:
         columns: the length of a row in weights.
-        dtype: what many rows are multiplied in; few are in float32.
+        narrowing: of many rows; few are multiplied in float32.
     """
 
     blocks: mx.array
     columns: int
-    dtype: mx.Dtype
+    narrowing: Narrowing
     kernels: BlockKernels
 
     def times(self, x: mx.array) -> mx.array:
         """Return x @ matrix.T, float32 [rows, out]."""
         if x.shape[0] > _FEW:
-            x = x.astype(self.dtype)
-            return mx.concatenate([(x @ part.T).astype(mx.float32) for part in self._decoded()], axis=-1)
+            return self.narrowing.product(x, self._many)
         first = mx.zeros(1, mx.uint32)
         few = [x[None, start : start + MOST_ROWS] for start in range(0, x.shape[0], MOST_ROWS)]
         return mx.concatenate([self._product(rows, first, 1)[0] for rows in few])
@@ -39,7 +38,8 @@ class BlockMatrix:
     def gathered(self, x: mx.array, experts: mx.array, *, is_sorted: bool = False) -> mx.array:
         """Return the products of x [rows, 1 or used, 1, in] with each row's experts [rows, used]."""
         if experts.size > _FEW * self.blocks.shape[0] and self._weights <= _DECODED_AT_ONCE:
-            return gathered_floats(x, self._stack(self.dtype), experts, is_sorted=is_sorted)
+            stack = self._stack(self.narrowing.dtype)
+            return gathered_floats(x, stack, experts, self.narrowing, is_sorted=is_sorted)
         shared = experts.shape[1] // x.shape[1]
         rows = x.reshape(-1, 1, self.columns)
         out = self._product(rows, experts.reshape(-1).astype(mx.uint32), shared)
@@ -77,11 +77,11 @@ class BlockMatrix:
         whole = self._between(0, self._flat().shape[0], dtype)
         return whole.reshape(*self.blocks.shape[:-1], self.columns)
 
-    def _decoded(self) -> Iterator[mx.array]:
-        """Give the rows as floats, some at a time."""
+    def _many(self, x: mx.array) -> mx.array:
+        """Return the products of narrowed rows with the matrix as floats, some of it at a time."""
         outs, some = self.blocks.shape[-2], max(1, _DECODED_AT_ONCE // self.columns)
-        for first in range(0, outs, some):
-            yield self._between(first, min(first + some, outs), self.dtype)
+        pieces = ((first, min(first + some, outs)) for first in range(0, outs, some))
+        return mx.concatenate([x @ self._between(*piece, x.dtype).T for piece in pieces], axis=-1)
 
     def _between(self, first: int, last: int, dtype: mx.Dtype) -> mx.array:
         indices = mx.arange(first, last, dtype=mx.uint32)

@@ -1,18 +1,21 @@
 """What MLX computes on here: an Apple GPU, or this machine's CPU, which stands in for it in tests."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib.metadata import version
-from typing import TypeVar, cast
+from typing import cast
 
 import mlx.core as mx
 from rase_core.errors import BackendFailure, DeviceOutOfMemory
 
-from rase_models.backends.metal.block_kernels import KernelMaker
+from rase_models.backends.metal.block_formats import BLOCK_FORMATS
+from rase_models.backends.metal.kernel_check import decodes, narrows
+from rase_models.backends.metal.kernel_maker import KernelMaker
+from rase_models.backends.metal.narrowing import Narrowing
+from rase_models.gguf.types import GgmlType
 
 _MEMORY_WORDS = ("allocate", "Insufficient Memory", "OutOfMemory")
-_Function = TypeVar("_Function", bound=Callable[..., mx.array])
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,7 +24,7 @@ class Device:
 
     Attributes:
         is_gpu: whether it is an Apple GPU.
-        dtype: what matrices are multiplied in.
+        dtype: what matrices are multiplied in, but for those that a file has in another floating type.
         limit: the bytes that it should not take more of; None where nobody says.
         make_kernel: makes kernels; None where there are none, and types that need them take other forms.
     """
@@ -30,6 +33,16 @@ class Device:
     dtype: mx.Dtype
     limit: int | None = None
     make_kernel: KernelMaker | None = None
+
+    def narrowing(self, dtype: mx.Dtype) -> Narrowing:
+        """Return how activations are rounded for a matrix of some type."""
+        make = self.make_kernel
+        return Narrowing(dtype, make if make is not None and narrows(make) else None)
+
+    def reads_blocks(self, type_: GgmlType) -> bool:
+        """Say whether its kernels multiply a type as it is in the file."""
+        make = self.make_kernel
+        return type_ in BLOCK_FORMATS and make is not None and decodes(type_, make)
 
     def describe(self) -> str:
         """Name the processor that computes."""
@@ -64,15 +77,10 @@ def this_device() -> Device:
     limit = mx.device_info().get("max_recommended_working_set_size")
     return Device(
         is_gpu=True,
-        dtype=mx.bfloat16,
+        dtype=mx.float16,
         limit=None if limit is None else int(limit),
         make_kernel=cast(KernelMaker, mx.fast.metal_kernel),
     )
-
-
-def fused(function: _Function) -> _Function:
-    """Compile an elementwise function to one kernel of a GPU; the CPU would need a C++ compiler for it."""
-    return cast(_Function, mx.compile(function, shapeless=True)) if has_gpu() else function
 
 
 @contextmanager

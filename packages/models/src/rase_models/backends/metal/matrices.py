@@ -1,23 +1,27 @@
 """Matrices on the device: floats, or quantised in MLX's affine form or in the blocks of the file."""
 
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
+from functools import partial
 
 import mlx.core as mx
 import numpy as np
+from numpy.typing import NDArray
 
 from rase_models.backends.metal.affine import AFFINE, GROUP, AffineForm, pack, packed_nbytes
-from rase_models.backends.metal.block_formats import BLOCK_FORMATS
-from rase_models.backends.metal.block_kernels import KernelMaker, block_kernels
+from rase_models.backends.metal.block_kernels import block_kernels
 from rase_models.backends.metal.block_matrix import BlockMatrix
 from rase_models.backends.metal.device import Device
+from rase_models.backends.metal.kernel_maker import KernelMaker
+from rase_models.backends.metal.narrowing import Narrowing
 from rase_models.backends.metal.stacks import gathered_floats, rows_between
 from rase_models.gguf import TensorInfo, Weight
 from rase_models.gguf.quants import BLOCK_DTYPES, dequantize
 from rase_models.gguf.types import TYPE_LAYOUTS, GgmlType
 from rase_models.program import TensorSlice
 
+_LARGEST = 65504  # of a float16
 _BLOCKS_AT_ONCE = 1 << 16  # of the file, so that what is taken apart stays small beside the model
 
 
@@ -26,14 +30,15 @@ class FloatMatrix:
     """A matrix [..., out, in], or a vector, of floats."""
 
     values: mx.array
+    narrowing: Narrowing
 
     def times(self, x: mx.array) -> mx.array:
         """Return x @ matrix.T, float32 [rows, out]."""
-        return (x.astype(self.values.dtype) @ mx.swapaxes(self.values, -1, -2)).astype(mx.float32)
+        return self.narrowing.product(x, lambda rows: rows @ mx.swapaxes(self.values, -1, -2))
 
     def gathered(self, x: mx.array, experts: mx.array, *, is_sorted: bool = False) -> mx.array:
         """Return the products of x [rows, 1 or used, 1, in] with each row's experts [rows, used]."""
-        return gathered_floats(x, self.values, experts, is_sorted=is_sorted)
+        return gathered_floats(x, self.values, experts, self.narrowing, is_sorted=is_sorted)
 
     def rows(self, indices: mx.array) -> mx.array:
         """Return rows as float32 [indices, in]."""
@@ -46,7 +51,8 @@ class FloatMatrix:
     def part(self, first: int, last: int) -> "FloatMatrix":
         """Return rows `first` to last - 1 of a matrix or of each of a stack, or such elements of a vector."""
         values = self.values
-        return FloatMatrix(values[first:last] if values.ndim == 1 else rows_between(values, first, last))
+        part = values[first:last] if values.ndim == 1 else rows_between(values, first, last)
+        return replace(self, values=part)
 
     @property
     def arrays(self) -> tuple[mx.array, ...]:
@@ -62,26 +68,21 @@ class AffineMatrix:
     scales: mx.array
     biases: mx.array
     bits: int
+    narrowing: Narrowing
 
     def times(self, x: mx.array) -> mx.array:
         """Return x @ matrix.T, float32 [rows, out]."""
-        out = mx.quantized_matmul(
-            x.astype(self.scales.dtype), *self.arrays, transpose=True, group_size=GROUP, bits=self.bits
-        )
-        return out.astype(mx.float32)
+        multiply = partial(self._call, mx.quantized_matmul)
+        return self.narrowing.product(x, multiply)
 
     def gathered(self, x: mx.array, experts: mx.array, *, is_sorted: bool = False) -> mx.array:
         """Return the products of x [rows, 1 or used, 1, in] with each row's experts [rows, used]."""
-        out = mx.gather_qmm(
-            x.astype(self.scales.dtype),
-            *self.arrays,
-            rhs_indices=experts,
-            transpose=True,
-            group_size=GROUP,
-            bits=self.bits,
-            sorted_indices=is_sorted,
-        )
-        return out.astype(mx.float32)
+        multiply = partial(self._call, mx.gather_qmm, rhs_indices=experts, sorted_indices=is_sorted)
+        return self.narrowing.product(x, multiply)
+
+    def _call(self, function: Callable[..., mx.array], x: mx.array, **options: object) -> mx.array:
+        form = {"transpose": True, "group_size": GROUP, "bits": self.bits}
+        return function(x, *self.arrays, **form, **options)
 
     def rows(self, indices: mx.array) -> mx.array:
         """Return rows as float32 [indices, in]."""
@@ -112,23 +113,26 @@ def matrix_of(weight: Weight, device: Device) -> Matrix:
     """Put a tensor on the device in the form that it keeps the type in."""
     info = weight.info
     if len(info.shape) > 1 and info.shape[-1] % GROUP == 0:
-        if info.type in BLOCK_FORMATS and device.make_kernel is not None:
+        if device.make_kernel is not None and device.reads_blocks(info.type):
             return _blocks(weight, device, device.make_kernel)
         if info.type in AFFINE:
-            return _affine(weight, AFFINE[info.type], device.dtype)
-    values = mx.array(dequantize(info.type, weight.data, info.shape))
-    return FloatMatrix(_evaluated(values.astype(_float_dtype(info, device))))
+            return _affine(weight, AFFINE[info.type], device)
+    dtype = _float_dtype(info, device)
+    values = mx.array(dequantize(info.type, weight.data, info.shape)).astype(dtype)
+    return FloatMatrix(_evaluated(values), device.narrowing(dtype))
 
 
 def _float_dtype(info: TensorInfo, device: Device) -> mx.Dtype:
     """Return float32 for what is no matrix, and for what a file has so: routers, which decide."""
-    return mx.float32 if len(info.shape) == 1 or info.type is GgmlType.F32 else device.dtype
+    if len(info.shape) == 1 or info.type is GgmlType.F32 or device.dtype == mx.float32:
+        return mx.float32
+    return mx.bfloat16 if info.type is GgmlType.BF16 else device.dtype
 
 
 def matrix_nbytes(info: TensorInfo, device: Device) -> int:
     """Return the bytes that a tensor takes on the device."""
     count = math.prod(info.shape)
-    if info.type in BLOCK_FORMATS and device.make_kernel is not None:
+    if device.reads_blocks(info.type):
         columns, nbytes = TYPE_LAYOUTS[info.type]
         return count // columns * nbytes
     if info.type in AFFINE:
@@ -139,22 +143,40 @@ def matrix_nbytes(info: TensorInfo, device: Device) -> int:
 def _blocks(weight: Weight, device: Device, make: KernelMaker) -> BlockMatrix:
     *outer, columns = weight.info.shape
     blocks = mx.array(np.ascontiguousarray(weight.data).view(np.uint8).reshape(*outer, -1))
-    return BlockMatrix(_evaluated(blocks), columns, device.dtype, block_kernels(weight.info.type, make))
+    return BlockMatrix(
+        _evaluated(blocks), columns, device.narrowing(device.dtype), block_kernels(weight.info.type, make)
+    )
 
 
-def _affine(weight: Weight, form: AffineForm, dtype: mx.Dtype) -> AffineMatrix:
+def _affine(weight: Weight, form: AffineForm, device: Device) -> AffineMatrix:
     shape, type_ = weight.info.shape, weight.info.type
     blocks = np.ascontiguousarray(weight.data).reshape(-1).view(BLOCK_DTYPES[type_])
-    parts = [form.of(part) for part in _pieces(blocks)]
-    codes = np.concatenate([pack(part.codes, form.bits).reshape(-1) for part in parts])
-    scales = np.concatenate([part.scales.reshape(-1) for part in parts])
-    biases = np.concatenate([part.biases.reshape(-1) for part in parts])
-    return AffineMatrix(
-        _evaluated(mx.array(codes.reshape(*shape[:-1], -1))),
-        _evaluated(mx.array(scales.reshape(*shape[:-1], -1)).astype(dtype)),
-        _evaluated(mx.array(biases.reshape(*shape[:-1], -1)).astype(dtype)),
-        form.bits,
+    pieces = [_packed(form, piece) for piece in _pieces(blocks)]
+    codes, scales, biases = (
+        np.concatenate(arrays).reshape(*shape[:-1], -1) for arrays in zip(*pieces, strict=True)
     )
+    dtype = _scale_dtype(scales, biases, device)
+    return AffineMatrix(
+        _evaluated(mx.array(codes)),
+        _evaluated(mx.array(scales).astype(dtype)),
+        _evaluated(mx.array(biases).astype(dtype)),
+        form.bits,
+        device.narrowing(dtype),
+    )
+
+
+def _packed(form: AffineForm, blocks: NDArray[np.void]) -> tuple[NDArray[np.generic], ...]:
+    """Return the packed codes, the scales and the biases of blocks, flat."""
+    parts = form.of(blocks)
+    return tuple(array.reshape(-1) for array in (pack(parts.codes, form.bits), parts.scales, parts.biases))
+
+
+def _scale_dtype(scales: NDArray[np.generic], biases: NDArray[np.generic], device: Device) -> mx.Dtype:
+    """Return the device's type, but bfloat16 for what a float16 cannot hold."""
+    if device.dtype != mx.float16:
+        return device.dtype
+    largest = max(float(np.abs(array).max(initial=0)) for array in (scales, biases))
+    return mx.float16 if largest <= _LARGEST else mx.bfloat16
 
 
 def _pieces(

@@ -82,7 +82,7 @@ def _flat(parts: mx.array) -> mx.array:
 def linear(op: Linear, run: Run) -> None:
     out = _product(op, run) * op.scale
     if op.bias is not None:
-        out = out + run.vector(op.bias) * op.bias_scale
+        out = out + run.vector(op.bias).reshape(-1) * op.bias_scale
     run.buffers[op.out] = out
 
 

@@ -7,7 +7,7 @@ import mlx.core as mx
 import numpy as np
 from numpy.typing import NDArray
 
-from rase_models.backends.metal.device import fused
+from rase_models.backends.metal.fusing import fused
 from rase_models.backends.metal.run import Run
 from rase_models.program import Rope, RopePairing, Rotate
 

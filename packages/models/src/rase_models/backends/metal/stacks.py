@@ -2,6 +2,8 @@
 
 import mlx.core as mx
 
+from rase_models.backends.metal.narrowing import Narrowing
+
 
 def rows_between(array: mx.array, first: int, last: int) -> mx.array:
     """Return rows `first` to last - 1 of a matrix, or of each of a stack: the latter as a copy.
@@ -15,12 +17,14 @@ def rows_between(array: mx.array, first: int, last: int) -> mx.array:
     return rows
 
 
-def gathered_floats(x: mx.array, stack: mx.array, experts: mx.array, *, is_sorted: bool) -> mx.array:
+def gathered_floats(
+    x: mx.array, stack: mx.array, experts: mx.array, narrowing: Narrowing, *, is_sorted: bool
+) -> mx.array:
     """Return the products of x [rows, 1 or used, 1, in] with matrices [out, in] of a stack, float32.
 
     `experts` [rows, used] says which; they may be in ascending order, which MLX can make use of.
     """
-    out = mx.gather_mm(
-        x.astype(stack.dtype), mx.swapaxes(stack, -1, -2), rhs_indices=experts, sorted_indices=is_sorted
+    turned = mx.swapaxes(stack, -1, -2)
+    return narrowing.product(
+        x, lambda rows: mx.gather_mm(rows, turned, rhs_indices=experts, sorted_indices=is_sorted)
     )
-    return out.astype(mx.float32)

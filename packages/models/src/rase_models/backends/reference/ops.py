@@ -118,7 +118,7 @@ def _parts(x: Floats, parts: int) -> Floats:
 def linear(op: Linear, run: Run) -> None:
     out = run.buffers[op.x] @ np.atleast_2d(run.weights[op.weight]).T * op.scale
     if op.bias is not None:
-        out += run.weights[op.bias] * op.bias_scale
+        out += run.weights[op.bias].reshape(-1) * op.bias_scale
     run.buffers[op.out] = out
 
 

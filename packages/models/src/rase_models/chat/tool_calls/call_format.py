@@ -35,6 +35,8 @@ class CallFormat:
         starts: without `begin`, what an answer of calls starts with.
         inner: further markers within a call.
         offer: what an answer that may call looks like, `call` being a call, where markers do not tell.
+        prelude: what comes before what is said, where that is not nothing.
+        is_apart: whether arguments are written one by one, held to their own schemas alone.
         growth: how calls begin that can be told while they are written; without it they come whole.
         id_length: of the ids that the family's templates take; 0 for any.
     """
@@ -50,6 +52,8 @@ class CallFormat:
     starts: tuple[str, ...] = ()
     inner: tuple[str, ...] = ()
     offer: Sequence[Symbol] = ()
+    prelude: Sequence[Symbol] = ()
+    is_apart: bool = False
     growth: Growth | None = None
     id_length: int = 0
 

@@ -106,7 +106,9 @@ def _format(name: str, begin: str, end: str, quote: str) -> CallFormat:
         arguments = {key: argument(key, schema) for key, schema in properties_of(tool).items()}
         return [Text(f"call:{tool.name}{{"), *listed(arguments, required_of(tool), ","), Text("}")]
 
-    return CallFormat(name=name, begin=begin, end=end, parse=parse, write=write, inner=(quote,))
+    return CallFormat(
+        name=name, begin=begin, end=end, parse=parse, write=write, inner=(quote,), is_apart=True
+    )
 
 
 GEMMA = _format("gemma", "<|tool_call>", "<tool_call|>", '<|"|>')

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from rase_models.constraints.response_format import JSON_WHITESPACE
+from rase_models.constraints.schema import Place, SchemaDocument, prepared
 
 if TYPE_CHECKING:
     from rase_models.chat.tool_calls.call_format import CallFormat
@@ -36,10 +37,12 @@ class Lark:
 
 @dataclass(frozen=True, slots=True)
 class Until:
-    """Any text up to this one, and this one; of at most so many characters."""
+    """Any text up to this one, and this one; of so many characters, and with a match of the pattern in it."""
 
     text: str
     most: int | None = None
+    least: int = 0
+    pattern: str | None = None
 
 
 _GUIDANCE: Mapping[str, object] = {"whitespace_pattern": JSON_WHITESPACE}
@@ -55,6 +58,7 @@ class _Rules:
     def __init__(self, special: SpecialId, *, is_lenient: bool) -> None:
         self._special = special
         self._guidance = dict(_GUIDANCE) | ({"lenient": True} if is_lenient else {})
+        self._is_lenient = is_lenient
         self._untils: dict[Until, str] = {}
 
     def term(self, symbol: Symbol) -> str:
@@ -64,7 +68,7 @@ class _Rules:
                 token = self._special(text)
                 return _quoted(text) if token is None else f"<[{token}]>"
             case Json(schema):
-                return f"%json {json.dumps({**schema, 'x-guidance': self._guidance})}"
+                return f"%json {json.dumps(self._prepared(schema))}"
             case Until():
                 return self._until(symbol)
             case Lark(text):
@@ -80,16 +84,23 @@ class _Rules:
 
     def lines(self) -> list[str]:
         """Return the rules that the terms need."""
-        return [
-            f"{name}[suffix={_quoted(until.text)}]: {_any_text(until)}"
-            for until, name in self._untils.items()
-        ]
+        lines: list[str] = []
+        for until, name in self._untils.items():
+            is_text = self._special(until.text) is None
+            lines.append(f"{name.upper()}: {_any_text(until)}")
+            lines += [f"{name}[suffix={_quoted(until.text)}]: {name.upper()}"] if is_text else []
+        return lines
+
+    def _prepared(self, schema: Mapping[str, object]) -> Mapping[str, object]:
+        root = dict(schema)
+        body = prepared(SchemaDocument(root), root, Place(), is_lenient=self._is_lenient)
+        body = body if isinstance(body, dict) else {} if body else {"enum": []}
+        return {**body, "x-guidance": self._guidance}
 
     def _until(self, until: Until) -> str:
+        name = self._untils.setdefault(until, f"until_{len(self._untils)}")
         token = self._special(until.text)
-        if token is not None:
-            return f"{_any_text(until)} <[{token}]>"
-        return self._untils.setdefault(until, f"until_{len(self._untils)}")
+        return name if token is None else f"{name.upper()} <[{token}]>"
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,6 +120,11 @@ class CallGrammar:
         """Return the grammar of answers that are calls; without the opening, from the first call on."""
         rules = _Rules(self.special, is_lenient=self.is_lenient)
         return self._text(" ".join(self._calls(rules, has_opening=has_opening)), rules)
+
+    def prelude(self) -> str:
+        """Return the grammar of what comes before what is said, where the format has something there."""
+        rules = _Rules(self.special, is_lenient=self.is_lenient)
+        return "\n".join([f"start: {rules.terms(self.form.prelude)}", *rules.lines()])
 
     def offered(self) -> str:
         """Return the grammar of answers that say something, or call after it, or both.
@@ -158,7 +174,26 @@ class CallGrammar:
 
 
 def _any_text(until: Until) -> str:
-    return "/(?s:.*)/" if until.most is None else f"/(?s:.{{0,{until.most}}})/"
+    is_bounded = until.least or until.most is not None
+    most = "" if until.most is None else until.most
+    text = f"/(?s:.{{{until.least},{most}}})/" if is_bounded else "/(?s:.*)/"
+    return text if until.pattern is None else f"{text} & /{_unanchored(until.pattern)}/"
+
+
+def _unanchored(pattern: str) -> str:
+    """Return the pattern of whole texts in which another one, as JSON Schema means it, has a match."""
+    begin = "" if pattern.startswith("^") else "(?s:.*)"
+    is_ended = pattern.endswith("$") and not pattern.endswith(r"\$")
+    end = "" if is_ended else "(?s:.*)"
+    body = pattern[not begin : len(pattern) - is_ended]
+    return f"{begin}(?:{_SLASH.sub(_with_slash, body)}){end}"
+
+
+_SLASH = re.compile(r"\\.|/|\n", re.DOTALL)
+
+
+def _with_slash(found: "re.Match[str]") -> str:
+    return {"/": r"\/", "\n": r"\n"}.get(found[0], found[0])
 
 
 def _escaped(text: str) -> str:

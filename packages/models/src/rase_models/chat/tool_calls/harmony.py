@@ -24,10 +24,13 @@ def _parse(text: str, tools: Tools) -> Sequence[Call]:
     raise MalformedCall(text)  # HarmonyReader reads calls
 
 
+_SAID = (Text(_CHANNEL), Text("final"), Text(_MESSAGE))
+_THOUGHT = (Text(_CHANNEL), Text("analysis"), Text(_MESSAGE), Until(_END), Text(_START), Text("assistant"))
+
+
 def _write(tool: Tool) -> Sequence[Symbol]:
-    thought = (Text(_CHANNEL), Text("analysis"), Text(_MESSAGE), Until(_END), Text(_START), Text("assistant"))
     call = (Text(_CHANNEL), Text(f"commentary to=functions.{tool.name} "), Text(_CONSTRAIN), Text("json"))
-    return Lark("("), *thought, Lark(")?"), *call, Text(_MESSAGE), Json(tool.schema)
+    return Lark("("), *_THOUGHT, Lark(")?"), *call, Text(_MESSAGE), Json(tool.schema)
 
 
 _GROWTH = Growth(re.compile(r"(?!)"), JsonArguments)  # whose calls begin by their headers
@@ -35,15 +38,21 @@ _GROWTH = Growth(re.compile(r"(?!)"), JsonArguments)  # whose calls begin by the
 
 def _offer() -> Sequence[Symbol]:
     """Return what an answer looks like: messages of thought, and then what is said, or a call."""
-    thought = (Text(_CHANNEL), Text("analysis"), Text(_MESSAGE), Until(_END), Text(_START), Text("assistant"))
     preamble = (Text(_CHANNEL), Text("commentary"), Text(_MESSAGE), Until(_END), Text(_START))
-    said = (Text(_CHANNEL), Text("final"), Text(_MESSAGE), Lark("/(?s:.*)/"))
-    before = (Lark("(("), *thought, Lark(")*"), Lark("("), *preamble, Text("assistant"), Lark(")*"))
+    said = (*_SAID, Lark("/(?s:.*)/"))
+    before = (Lark("(("), *_THOUGHT, Lark(")*"), Lark("("), *preamble, Text("assistant"), Lark(")*"))
     return *before, Lark("(("), *said, Lark(")"), Lark("|"), Lark("call"), Lark("))")
 
 
 HARMONY = CallFormat(
-    name="harmony", begin="", end="", parse=_parse, write=_write, inner=_MARKERS, offer=_offer()
+    name="harmony",
+    begin="",
+    end="",
+    parse=_parse,
+    write=_write,
+    inner=_MARKERS,
+    offer=_offer(),
+    prelude=(Lark("("), *_THOUGHT, Lark(")*"), *_SAID),
 )
 
 

@@ -59,6 +59,7 @@ def _format(name: str, mark: str, section: str, *, says_text: bool) -> CallForma
         end=f"</{mark}invoke>",
         parse=parse,
         write=write,
+        is_apart=True,
         opening=f"<{section}>",
         closing=f"</{section}>",
         inner=(mark,) if mark else (),

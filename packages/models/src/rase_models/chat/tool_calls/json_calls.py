@@ -22,7 +22,7 @@ def parse_json_calls(text: str, tools: Tools) -> list[Call]:
 
 def write_json_call(tool: Tool, arguments: str = "arguments") -> Sequence[Symbol]:
     """Return what the object of a call looks like, by the key that its arguments have."""
-    properties = {"name": {"const": tool.name}, arguments: tool.schema}
+    properties = {"name": {"const": tool.name}, arguments: tool.schema_apart}
     schema: Mapping[str, object] = {
         "type": "object",
         "properties": properties,

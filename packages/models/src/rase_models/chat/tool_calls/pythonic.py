@@ -50,7 +50,14 @@ def _write(tool: Tool) -> Sequence[Symbol]:
 
 
 LLAMA_PYTHONIC = CallFormat(
-    name="llama-pythonic", begin="", end="", parse=_parse, write=_write, is_list=True, starts=("[",)
+    name="llama-pythonic",
+    begin="",
+    end="",
+    parse=_parse,
+    write=_write,
+    is_apart=True,
+    is_list=True,
+    starts=("[",),
 )
 
 LFM2 = CallFormat(
@@ -59,5 +66,6 @@ LFM2 = CallFormat(
     end="<|tool_call_end|>",
     parse=_parse,
     write=_write,
+    is_apart=True,
     is_list=True,
 )

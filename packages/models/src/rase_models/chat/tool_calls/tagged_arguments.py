@@ -79,6 +79,7 @@ QWEN_CODER = CallFormat(
     end="</tool_call>",
     parse=_parse_coder,
     write=_CODER.write,
+    is_apart=True,
     growth=_CODER_GROWTH,
 )
 
@@ -88,6 +89,7 @@ SEED = CallFormat(
     end="</seed:tool_call>",
     parse=_parse_coder,
     write=_SEED.write,
+    is_apart=True,
     growth=_CODER_GROWTH,
 )
 
@@ -97,5 +99,6 @@ GLM = CallFormat(
     end="</tool_call>",
     parse=_parse_glm,
     write=_GLM.write,
+    is_apart=True,
     growth=_GLM_GROWTH,
 )

@@ -31,7 +31,11 @@ NEMOTRON = CallFormat(
 
 def _write_cohere(tool: Tool) -> Sequence[Symbol]:
     identity = {"type": "string", "pattern": "^[0-9]{1,2}$"}
-    properties = {"tool_call_id": identity, "tool_name": {"const": tool.name}, "parameters": tool.schema}
+    properties = {
+        "tool_call_id": identity,
+        "tool_name": {"const": tool.name},
+        "parameters": tool.schema_apart,
+    }
     return (
         Json(
             {

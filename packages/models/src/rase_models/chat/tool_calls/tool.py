@@ -34,6 +34,11 @@ class Tool:
         parameters: dict[str, object] = {"type": "object", "properties": {}} | dict(self.parameters)
         return parameters if self.parameters else parameters | {"additionalProperties": False}
 
+    @property
+    def schema_apart(self) -> dict[str, object]:
+        """The schema as a document of its own, for a place within another one."""
+        return {"$id": "urn:arguments", **self.schema}
+
     def as_template_value(self) -> dict[str, object]:
         """Return the tool as templates know it."""
         function = {"name": self.name, "description": self.description, "parameters": self.schema}

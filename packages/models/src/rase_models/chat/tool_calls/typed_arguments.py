@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Container, Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import cast
 
 from rase_models.chat.tool_calls.grammar import Lark, Symbol, Text, Until
@@ -23,7 +24,8 @@ def properties_of(tool: Tool) -> Mapping[str, Mapping[str, object]]:
     if not isinstance(properties, Mapping):
         return {}
     definitions = {key: schema[key] for key in ("$defs", "definitions") if key in schema}
-    return {key: value | definitions for key, value in properties.items() if isinstance(value, dict)}
+    given = {key: {} if value is True else value for key, value in properties.items()}
+    return {key: value | definitions for key, value in given.items() if isinstance(value, dict)}
 
 
 def required_of(tool: Tool) -> frozenset[str]:
@@ -57,21 +59,59 @@ def _listed(
 
 def is_text(schema: Mapping[str, object]) -> bool:
     """Whether an argument is a text and nothing else."""
-    choices = schema.get("enum")
+    choices = _choices(schema)
     are_texts = isinstance(choices, list) and all(isinstance(choice, str) for choice in choices)
     return schema.get("type") == "string" or ("type" not in schema and are_texts)
 
 
 def text_until(schema: Mapping[str, object], end: str) -> tuple[Symbol, ...]:
-    """Return what an argument that is a text looks like up to `end`: one of the texts allowed, or so long.
+    """Return what an argument that is a text looks like up to `end`: one of the texts allowed, or such a one.
 
-    Patterns and formats of such texts are not followed: a schema speaks of JSON, which this is not.
+    Formats of such texts are not followed.
     """
-    choices, most = schema.get("enum"), schema.get("maxLength")
-    if isinstance(choices, list) and choices:
-        texts = " | ".join(json.dumps(str(choice), ensure_ascii=False) for choice in choices)
+    choices = _choices(schema)
+    if choices is not None:
+        texts = " | ".join(
+            json.dumps(choice, ensure_ascii=False) for choice in choices if isinstance(choice, str)
+        )
         return Lark(f"({texts})"), Text(end)
-    return (Until(end, most if isinstance(most, int) and 0 <= most <= _LONGEST else None),)
+    least, most, pattern = (schema.get(key) for key in ("minLength", "maxLength", "pattern"))
+    until = Until(end, most if isinstance(most, int) and 0 <= most <= _LONGEST else None)
+    until = replace(until, least=least) if isinstance(least, int) and 0 <= least <= _LONGEST else until
+    return (replace(until, pattern=pattern) if isinstance(pattern, str) else until,)
+
+
+def unsaid(tool: Tool) -> str | None:
+    """Return the keyword of a tool's schema that arguments one by one would not be held to; else None."""
+    schema = tool.schema
+    found = next((key for key in schema if key in _OF_THE_WHOLE), None)
+    return found if required_of(tool) <= properties_of(tool).keys() else "required"
+
+
+_OF_THE_WHOLE = frozenset(
+    [
+        "$ref",
+        "$dynamicRef",
+        "allOf",
+        "anyOf",
+        "oneOf",
+        "not",
+        "if",
+        "dependentRequired",
+        "dependentSchemas",
+        "dependencies",
+        "propertyNames",
+        "minProperties",
+        "maxProperties",
+    ]
+)
+
+
+def _choices(schema: Mapping[str, object]) -> list[object] | None:
+    if "const" in schema:
+        return [schema["const"]]
+    choices = schema.get("enum")
+    return choices if isinstance(choices, list) and choices else None
 
 
 def _typed(text: str, schema: Mapping[str, object]) -> object:

@@ -1,26 +1,5 @@
-#include "numbers.cuh"
-#define SILU 0
-#define GELU_TANH 1
-#define SIGMOID 2
-#define SOFTPLUS 3
-#define NONE 4
-#define CLAMPED_SWIGLU 5
-#define RELU 6
-#define RELU_SQUARED 7
+#include "activation.cuh"
 #define INDEX ((i64)blockIdx.x * blockDim.x + threadIdx.x)
-
-__device__ __forceinline__ float sigmoid(float x) { return 1.0f / (1.0f + expf(-x)); }
-
-__device__ __forceinline__ float activated(float x, int kind) {
-    if (kind == SILU) return x * sigmoid(x);
-    if (kind == GELU_TANH) return 0.5f * x * (1.0f + tanhf(0.7978845608f * (x + 0.044715f * x * x * x)));
-    if (kind == SIGMOID) return sigmoid(x);
-    if (kind == SOFTPLUS) return fmaxf(x, 0.0f) + log1pf(expf(-fabsf(x)));
-    float positive = fmaxf(x, 0.0f);
-    if (kind == RELU) return positive;
-    if (kind == RELU_SQUARED) return positive * positive;
-    return x;
-}
 
 extern "C" __global__ void activate(float* out, const float* x, const float* bias, int width, int kind, i64 count) {
     i64 index = INDEX;
@@ -32,14 +11,7 @@ extern "C" __global__ void gate(
     float* out, const float* gates, const float* up, int width, int gate_width, int kind, i64 count) {
     i64 index = INDEX;
     if (index >= count) return;
-    float x = gates[index / (width / gate_width)], y = up[index];
-    if (kind == CLAMPED_SWIGLU) {
-        x = fminf(x, 7.0f);
-        y = fmaxf(-7.0f, fminf(y, 7.0f)) + 1.0f;
-        out[index] = x * sigmoid(1.702f * x) * y;
-    } else {
-        out[index] = activated(x, kind) * y;
-    }
+    out[index] = gated(gates[index / (width / gate_width)], up[index], kind);
 }
 
 extern "C" __global__ void soft_cap(float* x, float cap, i64 count) {

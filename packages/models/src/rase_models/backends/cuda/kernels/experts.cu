@@ -80,6 +80,38 @@ extern "C" __global__ void choose(
         shares[(i64)blockIdx.x * used + place] = scores[chosen[place]] / (normalise ? sum : 1.0f) * scale;
 }
 
+// How many pairs of a row and a place chose each expert: a warp for each expert, grid [experts].
+extern "C" __global__ void count_pairs(int* counts, const int* choice, int pairs) {
+    float found = 0.0f;  // exact, of at most 2^24 pairs
+    for (int pair = threadIdx.x; pair < pairs; pair += WARP) found += choice[pair] == (int)blockIdx.x ? 1.0f : 0.0f;
+    found = warp_sum(found);
+    if (threadIdx.x == 0) counts[blockIdx.x] = (int)found;
+}
+
+// The pairs by their experts, and tiles of at most `most` pairs of one expert each; a tile that there is not has no
+// pairs. Each expert's pairs stay in their order: a warp for each expert, grid [experts].
+extern "C" __global__ void order_pairs(
+    int* order, int4* tiles, const int* counts, const int* choice, int pairs, int most, int most_tiles) {
+    int expert = blockIdx.x, lane = threadIdx.x, own = counts[expert];
+    float before = 0.0f, tiles_before = 0.0f;
+    for (int other = lane; other < expert; other += WARP) {
+        before += (float)counts[other];
+        tiles_before += (float)((counts[other] + most - 1) / most);
+    }
+    int place = (int)warp_sum(before), tile = (int)warp_sum(tiles_before), own_tiles = (own + most - 1) / most;
+    for (int index = lane; index < own_tiles; index += WARP)
+        tiles[tile + index] = make_int4(expert, place + index * most, min(most, own - index * most), 0);
+    if (expert == (int)gridDim.x - 1)
+        for (int index = tile + own_tiles + lane; index < most_tiles; index += WARP) tiles[index] = make_int4(0, 0, 0, 0);
+    for (int first = 0; first < pairs; first += WARP) {
+        int pair = first + lane;
+        bool is_own = pair < pairs && choice[pair] == expert;
+        u32 mask = __ballot_sync(ALL_LANES, is_own);
+        if (is_own) order[place + __popc(mask & ((1u << lane) - 1))] = pair;
+        place += __popc(mask);
+    }
+}
+
 // Each row of x once for each expert that it uses, times the expert's share: out is [rows, used, width].
 extern "C" __global__ void weigh(float* out, const float* x, const float* shares, int width, int used, i64 count) {
     i64 index = (i64)blockIdx.x * blockDim.x + threadIdx.x;

@@ -4,40 +4,87 @@ typedef ELEMENT Element;
 typedef Element::Stored Stored;
 #define VECTOR (16 / (int)sizeof(Stored))
 
-// The part of a dot product that a lane computes, 16 bytes at a time where rows allow it.
-__device__ __forceinline__ float dot(const Stored* weights, const float* x, int columns, int lane) {
-    float sum = 0.0f;
-    if (columns % VECTOR != 0) {
-        for (int column = lane; column < columns; column += WARP) sum += Element::get(weights[column]) * x[column];
-        return sum;
+// A matrix, and x in float32.
+struct Weights {
+    const Stored* weights;
+    const float* x;
+
+    // 16 bytes at a time where rows allow it.
+    template <int ROWS>
+    __device__ __forceinline__ void dots(float* sums, i64 row, int columns, const i64* parts, int count) const {
+        const Stored* own = weights + row * columns;
+        int lane = threadIdx.x % WARP;
+        if (columns % VECTOR != 0) {
+            for (int column = lane; column < columns; column += WARP) {
+                float weight = Element::get(own[column]);
+#pragma unroll
+                for (int index = 0; index < ROWS; ++index)
+                    if (index < count) sums[index] += weight * x[parts[index] * columns + column];
+            }
+            return;
+        }
+        for (int column = lane * VECTOR; column < columns; column += WARP * VECTOR) {
+            uint4 whole = *(const uint4*)(own + column);
+            const Stored* values = (const Stored*)&whole;
+#pragma unroll
+            for (int index = 0; index < ROWS; ++index) {
+                if (index >= count) break;
+                const float4* source = (const float4*)(x + parts[index] * columns + column);
+#pragma unroll
+                for (int four = 0; four < VECTOR / 4; ++four) {
+                    float4 other = source[four];
+                    sums[index] += Element::get(values[4 * four]) * other.x + Element::get(values[4 * four + 1]) * other.y +
+                                   Element::get(values[4 * four + 2]) * other.z + Element::get(values[4 * four + 3]) * other.w;
+                }
+            }
+        }
     }
-    for (int column = lane * VECTOR; column < columns; column += WARP * VECTOR) {
-        uint4 whole = *(const uint4*)(weights + column);
-        const Stored* values = (const Stored*)&whole;
-        for (int place = 0; place < VECTOR; ++place) sum += Element::get(values[place]) * x[column + place];
-    }
-    return sum;
+};
+
+#define X_PARAMETERS const float *x
+#define PLANE_PARAMETERS const Stored *low
+#define SECOND_PARAMETERS const Stored *low2
+#define THIRD_PARAMETERS const Stored *low3
+#define WEIGHTS \
+    Weights { low, x }
+#define SECOND \
+    Weights { low2, x }
+#define THIRD \
+    Weights { low3, x }
+
+extern "C" __global__ void multiply_one(PRODUCT_PARAMETERS, PLANE_PARAMETERS, X_PARAMETERS) {
+    multiply<1>(PRODUCT, WEIGHTS);
 }
 
-template <int ROWS>
-__device__ void multiply(const Product& product, const Stored* weights, const float* x) {
-    int out = blockIdx.x * (blockDim.x / WARP) + threadIdx.x / WARP, lane = threadIdx.x % WARP;
-    int first = blockIdx.y * ROWS, part = blockIdx.z, columns = product.columns;
-    if (out >= product.outs) return;
-    int matrix = matrix_of(product, first, part);
-    const Stored* own = weights + ((i64)matrix * product.stride + out) * columns;
-    for (int index = 0; index < ROWS && first + index < product.rows; ++index) {
-        float sum = warp_sum(dot(own, x + x_part(product, first + index, part) * columns, columns, lane));
-        if (lane == 0) keep(product, first + index, part, matrix, out, sum);
-    }
+extern "C" __global__ void multiply_four(PRODUCT_PARAMETERS, PLANE_PARAMETERS, X_PARAMETERS) {
+    multiply<4>(PRODUCT, WEIGHTS);
 }
 
-extern "C" __global__ void multiply_one(PRODUCT_PARAMETERS, const Stored* weights, const float* x) {
-    multiply<1>(PRODUCT, weights, x);
+extern "C" __global__ void multiply_eight_grouped(
+    PRODUCT_PARAMETERS, const int* order, const int4* tiles, PLANE_PARAMETERS, X_PARAMETERS) {
+    multiply_grouped<8>(PRODUCT, WEIGHTS, order, tiles);
 }
 
-extern "C" __global__ void multiply_four(PRODUCT_PARAMETERS, const Stored* weights, const float* x) {
-    multiply<4>(PRODUCT, weights, x);
+extern "C" __global__ void multiply_one_gated(
+    PRODUCT_PARAMETERS, const float* up_bias, const float* up_scales, int kind, PLANE_PARAMETERS, SECOND_PARAMETERS,
+    X_PARAMETERS) {
+    multiply_gated<1>(PRODUCT, UP_PRODUCT, WEIGHTS, SECOND, kind);
+}
+
+extern "C" __global__ void multiply_four_gated(
+    PRODUCT_PARAMETERS, const float* up_bias, const float* up_scales, int kind, PLANE_PARAMETERS, SECOND_PARAMETERS,
+    X_PARAMETERS) {
+    multiply_gated<4>(PRODUCT, UP_PRODUCT, WEIGHTS, SECOND, kind);
+}
+
+extern "C" __global__ void multiply_one_joined(
+    JOINED_PARAMETERS, PLANE_PARAMETERS, SECOND_PARAMETERS, THIRD_PARAMETERS, X_PARAMETERS) {
+    MULTIPLY_JOINED(1, WEIGHTS, SECOND, THIRD)
+}
+
+extern "C" __global__ void multiply_four_joined(
+    JOINED_PARAMETERS, PLANE_PARAMETERS, SECOND_PARAMETERS, THIRD_PARAMETERS, X_PARAMETERS) {
+    MULTIPLY_JOINED(4, WEIGHTS, SECOND, THIRD)
 }
 
 extern "C" __global__ void dequantise(f16* out, const Stored* weights, i64 count) {

@@ -1,48 +1,81 @@
 #include "format.cuh"
 #include "product.cuh"
 
-// A warp for each row of the matrix: grid [outs / warps, rows of x / ROWS, parts].
-template <int ROWS>
-__device__ void multiply(const Product& product, const Planes& planes, const i8* x, const float4* x_scales) {
-    int out = blockIdx.x * (blockDim.x / WARP) + threadIdx.x / WARP, lane = threadIdx.x % WARP;
-    int first = blockIdx.y * ROWS, part = blockIdx.z, groups = product.columns / 32;
-    if (out >= product.outs) return;
-    int matrix = matrix_of(product, first, part);
-    i64 start = ((i64)matrix * product.stride + out) * groups;
-    float sums[ROWS] = {};
-    for (int group = lane; group < groups; group += WARP) {
-        Group weights = read_group(planes, start + group);
-        for (int index = 0; index < ROWS; ++index) {
-            if (first + index >= product.rows) break;
-            i64 place = x_part(product, first + index, part) * groups + group;
-            const int4* codes = (const int4*)(x + place * 32);
-            int4 low = codes[0], high = codes[1];
-            float4 own = x_scales[place];
-            int dot = __dp4a(weights.codes[0], low.x, __dp4a(weights.codes[1], low.y, 0));
-            dot = __dp4a(weights.codes[2], low.z, __dp4a(weights.codes[3], low.w, dot));
-            int upper = __dp4a(weights.codes[4], high.x, __dp4a(weights.codes[5], high.y, 0));
-            upper = __dp4a(weights.codes[6], high.z, __dp4a(weights.codes[7], high.w, upper));
-            float scaled = weights.scale[0] * (float)dot + weights.scale[1] * (float)upper;
-            sums[index] += own.x * scaled + weights.offset[0] * own.y + weights.offset[1] * own.z;
+// A matrix, and x in codes of 8 bits with (d, d * sum of the first half, d * sum of the second half) for 32 of them.
+struct Weights {
+    Planes planes;
+    const i8* x;
+    const float4* x_scales;
+
+    template <int ROWS>
+    __device__ __forceinline__ void dots(float* sums, i64 row, int columns, const i64* parts, int count) const {
+        int groups = columns / 32;
+        for (int group = threadIdx.x % WARP; group < groups; group += WARP) {
+            Group weights = read_group(planes, row * groups + group);
+#pragma unroll
+            for (int index = 0; index < ROWS; ++index) {
+                if (index >= count) break;
+                i64 place = parts[index] * groups + group;
+                const int4* codes = (const int4*)(x + place * 32);
+                int4 low = codes[0], high = codes[1];
+                float4 own = x_scales[place];
+                int dot = __dp4a(weights.codes[0], low.x, __dp4a(weights.codes[1], low.y, 0));
+                dot = __dp4a(weights.codes[2], low.z, __dp4a(weights.codes[3], low.w, dot));
+                int upper = __dp4a(weights.codes[4], high.x, __dp4a(weights.codes[5], high.y, 0));
+                upper = __dp4a(weights.codes[6], high.z, __dp4a(weights.codes[7], high.w, upper));
+                float scaled = weights.scale[0] * (float)dot + weights.scale[1] * (float)upper;
+                sums[index] += own.x * scaled + weights.offset[0] * own.y + weights.offset[1] * own.z;
+            }
         }
     }
-    for (int index = 0; index < ROWS; ++index) {
-        float sum = warp_sum(sums[index]);
-        if (lane == 0 && first + index < product.rows) keep(product, first + index, part, matrix, out, sum);
-    }
-}
+};
 
 #define X_PARAMETERS const i8 *x, const float4 *x_scales
 #define PLANE_PARAMETERS const u8 *low, const u8 *high, const u8 *scales, const u8 *supers
+#define SECOND_PARAMETERS const u8 *low2, const u8 *high2, const u8 *scales2, const u8 *supers2
+#define THIRD_PARAMETERS const u8 *low3, const u8 *high3, const u8 *scales3, const u8 *supers3
 #define PLANES \
     Planes { low, high, scales, supers }
+#define WEIGHTS \
+    Weights { PLANES, x, x_scales }
+#define SECOND \
+    Weights { {low2, high2, scales2, supers2}, x, x_scales }
+#define THIRD \
+    Weights { {low3, high3, scales3, supers3}, x, x_scales }
 
 extern "C" __global__ void multiply_one(PRODUCT_PARAMETERS, PLANE_PARAMETERS, X_PARAMETERS) {
-    multiply<1>(PRODUCT, PLANES, x, x_scales);
+    multiply<1>(PRODUCT, WEIGHTS);
 }
 
 extern "C" __global__ void multiply_four(PRODUCT_PARAMETERS, PLANE_PARAMETERS, X_PARAMETERS) {
-    multiply<4>(PRODUCT, PLANES, x, x_scales);
+    multiply<4>(PRODUCT, WEIGHTS);
+}
+
+extern "C" __global__ void multiply_eight_grouped(
+    PRODUCT_PARAMETERS, const int* order, const int4* tiles, PLANE_PARAMETERS, X_PARAMETERS) {
+    multiply_grouped<8>(PRODUCT, WEIGHTS, order, tiles);
+}
+
+extern "C" __global__ void multiply_one_gated(
+    PRODUCT_PARAMETERS, const float* up_bias, const float* up_scales, int kind, PLANE_PARAMETERS, SECOND_PARAMETERS,
+    X_PARAMETERS) {
+    multiply_gated<1>(PRODUCT, UP_PRODUCT, WEIGHTS, SECOND, kind);
+}
+
+extern "C" __global__ void multiply_four_gated(
+    PRODUCT_PARAMETERS, const float* up_bias, const float* up_scales, int kind, PLANE_PARAMETERS, SECOND_PARAMETERS,
+    X_PARAMETERS) {
+    multiply_gated<4>(PRODUCT, UP_PRODUCT, WEIGHTS, SECOND, kind);
+}
+
+extern "C" __global__ void multiply_one_joined(
+    JOINED_PARAMETERS, PLANE_PARAMETERS, SECOND_PARAMETERS, THIRD_PARAMETERS, X_PARAMETERS) {
+    MULTIPLY_JOINED(1, WEIGHTS, SECOND, THIRD)
+}
+
+extern "C" __global__ void multiply_four_joined(
+    JOINED_PARAMETERS, PLANE_PARAMETERS, SECOND_PARAMETERS, THIRD_PARAMETERS, X_PARAMETERS) {
+    MULTIPLY_JOINED(4, WEIGHTS, SECOND, THIRD)
 }
 
 // A thread for each group: f16 [groups, 32] of the matrix from group `first` on.

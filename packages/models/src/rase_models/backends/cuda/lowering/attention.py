@@ -1,10 +1,15 @@
 """Attention over the paged cache."""
 
+from dataclasses import dataclass
+from itertools import product
+
 from rase_models.backends.cuda.lowering.run import Run, f32, i32, u64
 from rase_models.program import Attention
 
 _SHARED_NBYTES = 44 * 1024  # of the 48 KiB that every GPU gives a block without being asked
-_MOST_HEADS = 8
+_MOST_HEADS, _MOST_ROWS = 8, 16
+_GROUPED = 4  # queries of which a thread reads keys and values once, where there are many
+_ENOUGH = 8
 _SPLITS = 16
 """Parts of the context that few rows are attended to in, so that one row keeps a GPU busy."""
 
@@ -26,18 +31,18 @@ def attention(op: Attention, run: Run) -> None:
     splits = _SPLITS if run.is_small else 1
     sums = run.scratch("sums", 4 * op.head_count * op.value_length * splits)
     states = run.scratch("states", 8 * op.head_count * splits)
-    per_block, tile = block_shape(op)
+    shape = block_shape(op, 1 if run.is_small else _MOST_ROWS)
     run.launch(
         run.attention,
-        "attend",
-        (run.rows, op.head_count // per_block, splits),
+        "attend_one" if run.is_small else "attend_four",
+        (-(-run.rows // shape.rows), op.head_count // shape.heads, splits),
         *(sums, states, run.read(op.q), keys, values),
         *where,
         *(i32(op.head_count), i32(op.head_count_kv), i32(op.key_length), i32(op.value_length)),
         *(f32(op.scale), i32(op.window or 0), i32(op.chunked), f32(op.soft_cap or 0.0)),
-        *(run.constant(f32, op.slopes), i32(per_block), i32(tile)),
+        *(run.constant(f32, op.slopes), i32(shape.heads), i32(shape.tile), i32(run.rows), i32(shape.rows)),
         threads=128,
-        shared=_shared_nbytes(op, per_block, tile),
+        shared=_shared_nbytes(op, shape),
     )
     sinks, rest = run.vector(op.sinks), (i32(op.value_length), i32(splits))
     out = run.written(op.out)
@@ -46,17 +51,33 @@ def attention(op: Attention, run: Run) -> None:
     )
 
 
-def block_shape(op: Attention) -> tuple[int, int]:
-    """Return how many heads of one KV head share a block, and how many positions it loads at once."""
+@dataclass(frozen=True, slots=True)
+class BlockShape:
+    """What a block attends with: heads of one KV head, rows of a sequence, positions that it loads at once."""
+
+    heads: int
+    rows: int
+    tile: int
+
+    @property
+    def queries(self) -> int:
+        """The queries that have a place in shared memory."""
+        queries = self.heads * self.rows
+        return queries if self.rows == 1 else -(-queries // _GROUPED) * _GROUPED
+
+
+def block_shape(op: Attention, most_rows: int) -> BlockShape:
+    """Return the largest block, of a power of two of rows, for which shared memory suffices."""
     shared = op.head_count // op.head_count_kv
     heads = max(count for count in range(1, _MOST_HEADS + 1) if shared % count == 0)
-    for count in (heads, *(count for count in (4, 2, 1) if heads % count == 0)):
-        for tile in (32, 16, 8):
-            if _shared_nbytes(op, count, tile) <= _SHARED_NBYTES:
-                return count, tile
-    return 1, 1
+    counts = (heads, *(count for count in (4, 2, 1) if count < heads and heads % count == 0))
+    rows = [1 << power for power in reversed(range(most_rows.bit_length()))]
+    shapes = (BlockShape(*shape) for shape in product(counts, rows, (32, 16, 8)))
+    fitting = (shape for shape in shapes if _shared_nbytes(op, shape) <= _SHARED_NBYTES)
+    return max(fitting, key=lambda shape: (shape.queries >= _ENOUGH, shape.tile, shape.queries))
 
 
-def _shared_nbytes(op: Attention, heads: int, tile: int) -> int:
-    longest = max(op.key_length, op.value_length)
-    return 4 * (heads * (op.key_length + op.value_length + tile + 3) + tile * longest)
+def _shared_nbytes(op: Attention, shape: BlockShape) -> int:
+    longest = max(op.key_length, op.value_length) | 1
+    query = op.key_length + op.value_length + shape.tile + 3
+    return 4 * (shape.queries * query + shape.tile * longest)

@@ -1,12 +1,30 @@
-"""Mixtures of experts: every row is multiplied with the matrices of its own experts."""
+"""Mixtures of experts: every row is multiplied with the matrices of its own experts.
+
+In runs of many rows the rows are taken expert by expert.
+"""
+
+from dataclasses import dataclass
 
 from rase_models.backends.cuda.device import Source
 from rase_models.backends.cuda.lowering.elementwise import KINDS
-from rase_models.backends.cuda.lowering.products import Product, X, multiply, run_buffer
+from rase_models.backends.cuda.lowering.fusion import launch_gated
+from rase_models.backends.cuda.lowering.products import (
+    WARPS,
+    Product,
+    X,
+    multiply,
+    planes_of,
+    product_arguments,
+    run_buffer,
+    source_of,
+)
 from rase_models.backends.cuda.lowering.run import ELEMENTWISE, Run, f32, i32, u64
+from rase_models.backends.cuda.matrices import Matrix
 from rase_models.program import MoeFfn, Scoring
 
 _EXPERTS = Source("experts.cu")
+_TILE = 8
+"""Rows of one expert that are multiplied at once."""
 
 
 def moe_ffn(op: MoeFfn, run: Run) -> None:
@@ -16,20 +34,63 @@ def moe_ffn(op: MoeFfn, run: Run) -> None:
     if op.weighs_inputs:
         x, x_parts, shares = _weighed(op, run, shares), used, 0
     gate, up = (run.scratch(name, 4 * used * inner) for name in ("gates of experts", "ups of experts"))
-    products = ((op.gate, op.gate_bias, op.gate_scales, gate), (op.up, op.up_bias, op.up_scales, up))
-    for weight, bias, scales, out in products:
-        product = Product(used, x_parts, choice, int(run.vector(bias)), int(run.constant(f32, scales)))
-        multiply(run, x, int(out), run.weights[weight], product)
-    count, widths = run.rows * used * inner, (i32(inner), i32(inner))
-    run.each(ELEMENTWISE, "gate", count, gate, gate, up, *widths, i32(KINDS[op.activation]))
+    groups = None if run.is_small else _grouped(op, run, choice)
+    of_gate, of_up = (
+        Product(used, x_parts, choice, int(run.vector(bias)), int(run.constant(f32, scales)))
+        for bias, scales in ((op.gate_bias, op.gate_scales), (op.up_bias, op.up_scales))
+    )
+    matrices = run.weights[op.gate], run.weights[op.up]
+    if groups is None and matrices[0].source == matrices[1].source:
+        biases = u64(of_up.bias), u64(of_up.part_scales)
+        sources = source_of(run, x, matrices[0])
+        launch_gated(run, int(gate), matrices, of_gate, biases, op.activation, sources)
+    else:
+        _multiply(run, x, int(gate), matrices[0], of_gate, groups)
+        _multiply(run, x, int(up), matrices[1], of_up, groups)
+        count, widths = run.rows * used * inner, (i32(inner), i32(inner))
+        run.each(ELEMENTWISE, "gate", count, gate, gate, up, *widths, i32(KINDS[op.activation]))
     width = run.width(op.out)
     down = run.scratch("results of experts", 4 * used * width)
     product = Product(
         used, used, choice, int(run.vector(op.down_bias)), int(run.constant(f32, op.down_scales))
     )
-    multiply(run, X(int(gate), used * inner), int(down), run.weights[op.down], product)
+    _multiply(run, X(int(gate), used * inner), int(down), run.weights[op.down], product, groups)
     out = run.written(op.out)
     run.each(_EXPERTS, "mix", run.rows * width, out, down, u64(shares), i32(width), i32(used))
+
+
+@dataclass(frozen=True, slots=True)
+class _Groups:
+    """The addresses of the pairs of rows and places by their experts, and of tiles of them."""
+
+    order: u64
+    tiles: u64
+    count: int
+
+
+def _grouped(op: MoeFfn, run: Run, choice: int) -> _Groups:
+    """Sort the pairs by their experts, so that the matrices of each are read for many rows at once."""
+    pairs = run.rows * op.experts_used
+    tiles = -(-pairs // _TILE) + min(op.experts, pairs)  # each expert's last one may be short
+    counts = u64(run.workspace.whole("counts of experts", 4 * op.experts))
+    order = run.scratch("pairs of experts", 4 * op.experts_used)
+    kept = u64(run.workspace.whole("tiles of experts", 16 * tiles))
+    grid, chosen = (op.experts, 1, 1), (u64(choice), i32(pairs))
+    run.launch(_EXPERTS, "count_pairs", grid, counts, *chosen, threads=32)
+    sizes = (i32(_TILE), i32(tiles))
+    run.launch(_EXPERTS, "order_pairs", grid, order, kept, counts, *chosen, *sizes, threads=32)
+    return _Groups(order, kept, tiles)
+
+
+def _multiply(run: Run, x: X, out: int, matrix: Matrix, product: Product, groups: _Groups | None) -> None:
+    """Add a product with the matrix that each row has chosen."""
+    if groups is None:
+        multiply(run, x, out, matrix, product)
+        return
+    grid = (-(-matrix.outs // WARPS), groups.count, 1)
+    arguments = (*product_arguments(run, out, matrix, product), groups.order, groups.tiles)
+    sources = (*planes_of(matrix), *source_of(run, x, matrix))
+    run.launch(matrix.source, "multiply_eight_grouped", grid, *arguments, *sources, threads=32 * WARPS)
 
 
 def _chosen(op: MoeFfn, run: Run) -> tuple[int, int]:

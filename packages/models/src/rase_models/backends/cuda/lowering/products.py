@@ -2,6 +2,8 @@
 
 from dataclasses import dataclass
 
+import numpy as np
+
 from rase_models.backends.cuda.device import Source
 from rase_models.backends.cuda.formats import GROUP
 from rase_models.backends.cuda.lowering.run import THREADS, Run, f32, i32, i64, u64
@@ -9,7 +11,7 @@ from rase_models.backends.cuda.matrices import Matrix
 from rase_models.gguf import GgmlType
 from rase_models.program import Embed, HeadLinear, Linear
 
-_WARPS = 4
+WARPS = 4
 _ROWS_AT_ONCE = 4
 _Q8 = Source("q8.cu")
 _GEMM = Source("gemm.cu")
@@ -31,7 +33,7 @@ class Product:
 def embed(op: Embed, run: Run) -> None:
     matrix = run.weights[op.weight]
     numbers = run.input("positions" if op.by_position else "tokens")
-    planes = tuple(u64(plane) for plane in matrix.planes)
+    planes = planes_of(matrix)
     out = run.written(op.out)
     run.launch(
         matrix.source,
@@ -77,7 +79,25 @@ def run_buffer(run: Run, name: str) -> X:
 
 def multiply(run: Run, x: X, out: int, matrix: Matrix, product: Product) -> None:
     """Add a product by an own kernel, with a warp for each row of the matrix."""
+    at_once, name = rows_at_once(run, product)
+    grid = (-(-matrix.outs // WARPS), -(-run.rows // at_once), product.parts)
     arguments = (
+        *product_arguments(run, out, matrix, product),
+        *planes_of(matrix),
+        *source_of(run, x, matrix),
+    )
+    run.launch(matrix.source, f"multiply_{name}", grid, *arguments, threads=32 * WARPS)
+
+
+def rows_at_once(run: Run, product: Product) -> tuple[int, str]:
+    """Return how many rows a warp multiplies, and what kernels call that; rows that choose are alone."""
+    is_alone = product.choice or run.rows == 1
+    return (1, "one") if is_alone else (_ROWS_AT_ONCE, "four")
+
+
+def product_arguments(run: Run, out: int, matrix: Matrix, product: Product) -> tuple[np.generic, ...]:
+    """Return the PRODUCT_PARAMETERS of product.cuh."""
+    return (
         u64(out),
         i32(run.rows),
         i32(matrix.outs),
@@ -91,12 +111,16 @@ def multiply(run: Run, x: X, out: int, matrix: Matrix, product: Product) -> None
         f32(product.scale),
         f32(product.bias_scale),
     )
-    at_once = 1 if product.choice or run.rows == 1 else _ROWS_AT_ONCE
-    kernel = "multiply_one" if at_once == 1 else "multiply_four"
-    grid = (-(-matrix.outs // _WARPS), -(-run.rows // at_once), product.parts)
-    planes = tuple(u64(plane) for plane in matrix.planes)
-    source = (u64(x.address),) if not matrix.is_quantised else _quantised(run, x)
-    run.launch(matrix.source, kernel, grid, *arguments, *planes, *source, threads=32 * _WARPS)
+
+
+def planes_of(matrix: Matrix) -> tuple[u64, ...]:
+    """Return the addresses of a matrix."""
+    return tuple(u64(plane) for plane in matrix.planes)
+
+
+def source_of(run: Run, x: X, matrix: Matrix) -> tuple[u64, ...]:
+    """Return the addresses of x in the form that a matrix is multiplied with."""
+    return _quantised(run, x) if matrix.is_quantised else (u64(x.address),)
 
 
 def codes_of(run: Run, width: int, name: str) -> tuple[int, int]:
@@ -111,9 +135,9 @@ def _quantised(run: Run, x: X) -> tuple[u64, u64]:
     if held is None:
         held = codes_of(run, x.width, x.name or f"parts {x.width}")
         groups = run.rows * x.width // GROUP
-        grid = (-(-groups // _WARPS), 1, 1)
+        grid = (-(-groups // WARPS), 1, 1)
         arguments = (u64(held[0]), u64(held[1]), u64(x.address), i64(groups))
-        run.launch(_Q8, "quantise", grid, *arguments, threads=32 * _WARPS)
+        run.launch(_Q8, "quantise", grid, *arguments, threads=32 * WARPS)
         if x.name:
             run.codes[x.name] = held
     return u64(held[0]), u64(held[1])
@@ -124,9 +148,7 @@ def _multiply_many(run: Run, op: Linear, matrix: Matrix, product: Product) -> No
     x, largest, is_half = run.read(op.x), u64(0), matrix.type is not GgmlType.F32
     weight = matrix.planes[0] if matrix.type in (GgmlType.F32, GgmlType.F16) else _dequantised(run, matrix)
     if is_half:
-        halves, largest = run.scratch("halves", 2 * matrix.columns), run.scratch("maxima", 4)
-        run.launch(_GEMM, "to_half", (run.rows, 1, 1), halves, largest, x, i32(matrix.columns))
-        x = halves
+        x, largest = _halves(run, op.x)
     out = run.written(op.out)
     run.gemm(int(out), int(x), weight, matrix, is_half)
     if is_half or product.bias or product.scale != 1.0:
@@ -136,11 +158,21 @@ def _multiply_many(run: Run, op: Linear, matrix: Matrix, product: Product) -> No
         run.launch(_GEMM, "finish", grid, *arguments, f32(product.scale), f32(product.bias_scale))
 
 
+def _halves(run: Run, name: str) -> tuple[u64, u64]:
+    """Return the addresses of a buffer in float16 and of its rows' maxima; made once for neighbours."""
+    width = run.width(name)
+    halves, largest = run.scratch("halves", 2 * width), run.scratch("maxima", 4)
+    if run.halved != name:
+        run.launch(_GEMM, "to_half", (run.rows, 1, 1), halves, largest, run.read(name), i32(width))
+        run.halved = name
+    return halves, largest
+
+
 def _dequantised(run: Run, matrix: Matrix) -> int:
     """Return the address of a float16 copy of a matrix, which the next one takes the place of."""
     values = matrix.outs * matrix.columns
     out = run.workspace.whole("matrix", 2 * values)
-    planes = tuple(u64(plane) for plane in matrix.planes)
+    planes = planes_of(matrix)
     if matrix.is_quantised:
         run.each(matrix.source, "dequantise", values // GROUP, u64(out), *planes, i64(0))
     else:

@@ -49,6 +49,7 @@ class Run:
         constants: the addresses of numbers: frequencies of ropes, scales of experts, slopes of heads.
         attention: the kernels for the cache's type.
         codes: buffers that are quantised as they are now, with the addresses of codes and scales.
+        halved: the buffer that was brought to float16 last, if it still has those values.
     """
 
     program: Program
@@ -64,6 +65,7 @@ class Run:
     sequences: int
     commands: list[Command] = field(default_factory=list)
     codes: dict[str, tuple[int, int]] = field(default_factory=dict)
+    halved: str | None = None
 
     @property
     def is_small(self) -> bool:
@@ -85,6 +87,8 @@ class Run:
     def written(self, name: str) -> np.uint64:
         """Return the address of a buffer that gets new values."""
         self.codes.pop(name, None)
+        if self.halved == name:
+            self.halved = None
         return self.read(name)
 
     def scratch(self, name: str, row_nbytes: int) -> np.uint64:

@@ -16,6 +16,7 @@ from rase_models.backends.cuda.lowering.elementwise import (
     soft_cap,
 )
 from rase_models.backends.cuda.lowering.experts import moe_ffn
+from rase_models.backends.cuda.lowering.fusion import fuse
 from rase_models.backends.cuda.lowering.products import embed, head_linear, linear
 from rase_models.backends.cuda.lowering.recurrent import gated_delta, short_conv, state_scan
 from rase_models.backends.cuda.lowering.run import Run
@@ -66,14 +67,19 @@ LOWERINGS: Mapping[type[Op], Callable[..., None]] = MappingProxyType(
 
 def lowered(run: Run) -> list[Command]:
     """Return the commands of a run; without outputs those that fill the caches, which come first."""
-    selected = False
-    for op in run.program.ops:
+    selected, ops, index = False, run.program.ops, 0
+    while index < len(ops):
+        op = ops[index]
         if isinstance(op, SelectOutputs):
             if run.outputs == 0:
                 break
             selected = True
         elif selected and run.rows != run.outputs:
             run.codes.clear()
+            run.halved = None
             run.rows = run.outputs
-        LOWERINGS[type(op)](op, run)
+        taken = fuse(ops, index, run)
+        if not taken:
+            LOWERINGS[type(op)](op, run)
+        index += taken or 1
     return run.commands
