@@ -51,7 +51,15 @@ def normal(*shape: int) -> Floats:
     return np.random.default_rng(7).normal(size=shape).astype(np.float32)
 
 
-@pytest.mark.parametrize("type_", BLOCK_FORMATS, ids=lambda type_: type_.name)
+SLOW = {GgmlType.IQ1_S, GgmlType.IQ2_XS, GgmlType.IQ2_S, GgmlType.IQ3_XXS}
+"""What takes a while to compile, and differs little from others."""
+
+
+@pytest.mark.parametrize(
+    "type_",
+    [pytest.param(type_, marks=pytest.mark.slow) if type_ in SLOW else type_ for type_ in BLOCK_FORMATS],
+    ids=lambda type_: type_.name,
+)
 def test_every_type_is_decoded_exactly_and_multiplied_in_float32(type_: GgmlType) -> None:
     columns = 3 * TYPE_LAYOUTS[type_][0]
     given = weight(type_, 37, columns, seed=int(type_))
