@@ -20,7 +20,8 @@ ACCELERATORS = (DevicePreference.CUDA, DevicePreference.METAL)
 _WIDTH = 64
 _VOCABULARY = 48
 _EPS = 1e-5
-_TOLERANCE = 1e-4
+_TOLERANCE = 2e-3
+"""Of the largest value: some GPUs multiply float32 with 11 bits of each factor."""
 
 
 @cache
@@ -103,7 +104,8 @@ def check_backend(backend: Backend) -> str:
             found = runner.run(_rows())
         finally:
             runner.close()
-        error = float(np.abs(found - _expected()).max())
+        expected = _expected()
+        error = float(np.abs(found - expected).max() / np.abs(expected).max())
         if not error <= _TOLERANCE:
             raise BackendFailure(f"the {backend.name} backend computes wrong values: off by {error}")
         memory = f"; {machine_memory() / 1e9:.1f} GB of memory" if backend.name not in ACCELERATORS else ""
