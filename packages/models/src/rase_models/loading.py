@@ -3,6 +3,7 @@
 from collections.abc import Callable, Container, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import TypedDict, Unpack
 
 from rase_core.errors import BackendFailure, InvalidParameter
 from rase_core.progress import Progress, ProgressEvent, ProgressPhase
@@ -20,16 +21,21 @@ from rase_models.kv_type import KvType, choose_kv_type
 from rase_models.tokenizers.end_of_generation import end_of_generation_tokens
 
 
+class LoadOptions(TypedDict, total=False):
+    """What may be said of how a model is loaded; see `load_decoder`."""
+
+    context_length: int | None
+    kv_budget: KvBudget | None
+    kv_type: KvType | str | None
+    on_bytes: OnBytes | None
+    progress: Progress | None
+
+
 def load_decoder(
     path: Path | str,
     device: str = "cpu",
     threads: Threads = None,
-    *,
-    context_length: int | None = None,
-    kv_budget: KvBudget | None = None,
-    kv_type: KvType | str | None = None,
-    on_bytes: OnBytes | None = None,
-    progress: Progress | None = None,
+    **options: Unpack[LoadOptions],
 ) -> ProgramDecoder:
     """Load a model onto a device.
 
@@ -47,40 +53,17 @@ def load_decoder(
     InvalidParameter for a context length that is longer than the model's, for a budget that is too small and
     for a type of keys and values that the backend does not have.
     """
-    return load_gguf(
-        open_gguf(path),
-        device,
-        threads,
-        context_length=context_length,
-        kv_budget=kv_budget,
-        kv_type=kv_type,
-        on_bytes=on_bytes,
-        progress=progress,
-    )
+    return load_gguf(open_gguf(path), device, threads, **options)
 
 
 def load_gguf(
     file: GgufFile,
     device: str = "cpu",
     threads: Threads = None,
-    *,
-    context_length: int | None = None,
-    kv_budget: KvBudget | None = None,
-    kv_type: KvType | str | None = None,
-    on_bytes: OnBytes | None = None,
-    progress: Progress | None = None,
+    **options: Unpack[LoadOptions],
 ) -> ProgramDecoder:
     """Load a model whose header has been read, as `load_decoder` does."""
-    return load_on(
-        load_backend(device),
-        file,
-        threads,
-        context_length=context_length,
-        kv_budget=kv_budget,
-        kv_type=kv_type,
-        on_bytes=on_bytes,
-        progress=progress,
-    )
+    return load_on(load_backend(device), file, threads, **options)
 
 
 def load_on(

@@ -53,6 +53,19 @@ def some_windowed(
     return tuple(windowed if flag else whole for flag in window_flags(b, period, whole_first=whole_first))
 
 
+def unscaled_windows(b: ProgramBuilder, *, base: float, period: int) -> tuple[LayerPositions, ...]:
+    """Read the positions; layers with a window turn as fast as the others, but never slowed by a scaling.
+
+    `base` and `period` are the defaults; without a window all layers are alike.
+    """
+    rope = model_rope(b, RopePairing.HALVES, base=base)
+    window = b.keys.count("attention.sliding_window", 0)
+    if not window:
+        return (LayerPositions(rope),) * b.sizes.block_count
+    unscaled = plain_rope(RopePairing.HALVES, rope.dimensions, read_base(b.keys, "rope.freq_base", base))
+    return some_windowed(b, LayerPositions(unscaled, window), LayerPositions(rope), period=period)
+
+
 def window_flags(b: ProgramBuilder, period: int | None, *, whole_first: bool = False) -> Sequence[bool]:
     """Tell for each layer whether it sees only the window: a period, or a bool for each layer.
 
