@@ -47,11 +47,12 @@ _NAMES = UNMISTAKABLE_NAMES | CONTROL_NAMES
 _CHANNEL_MARKERS = ({"<|return|>", "<|call|>"}, {"<|calls|>", "<|flush|>"})
 
 
-def end_of_generation_tokens(file: GgufFile) -> frozenset[int]:
+def end_of_generation_tokens(file: GgufFile, ids: Mapping[str, int] | None = None) -> frozenset[int]:
     """Return the ids of all tokens that end an answer, without building a tokenizer.
 
     They are those of the keys eos, eot, eom and of the fill-in-the-middle ends, and the well-known names (the
-    list that llama.cpp keeps). Raises TokenizerError when a key names an id outside the vocabulary.
+    list that llama.cpp keeps). Whoever has the `ids` of the tokens gives them, which saves looking at all.
+    Raises TokenizerError when a key names an id outside the vocabulary.
     """
     try:
         tokens = file.strings("tokenizer.ggml.tokens", ())
@@ -60,9 +61,13 @@ def end_of_generation_tokens(file: GgufFile) -> frozenset[int]:
         raise TokenizerError(error.message, error.advice) from error
     named = (special_id(file, name, len(tokens)) for name in END_KEYS)
     by_key = frozenset(token for token in named if token is not None)
-    known = {token: i for i, token in enumerate(tokens) if token in _NAMES}
+    known = _known(tokens) if ids is None else {name: ids[name] for name in _NAMES if name in ids}
     control = {token for token, i in known.items() if i < len(kinds) and kinds[i] == TokenKind.CONTROL}
     return by_key | end_names(known, control)
+
+
+def _known(tokens: Iterable[str]) -> dict[str, int]:
+    return {token: i for i, token in enumerate(tokens) if token in _NAMES}
 
 
 def end_names(known: Mapping[str, int], control: Iterable[str]) -> frozenset[int]:

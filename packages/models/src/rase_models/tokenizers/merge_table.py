@@ -1,6 +1,6 @@
 """Which pairs of symbols may become one, and which of them first."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -55,13 +55,20 @@ class Neighbours:
         return known
 
 
-def neighbours(table: MergeTable) -> Neighbours:
-    """Return between which characters something may merge; a pair or two more do no harm."""
-    codes = code_points(_BETWEEN.join(table.pairs))
-    if not table.joint:
-        return Neighbours(codes[:-1], codes[1:])
-    joints = np.flatnonzero(codes[1:-1] == ord(table.joint))
-    return Neighbours(codes[joints], codes[joints + 2])
+def neighbours(pairs: NDArray[np.uint32], joint: str) -> Neighbours:
+    """Return between which characters the pairs of a table merge, by its `separated` ones.
+
+    A pair or two more do no harm.
+    """
+    if not joint:
+        return Neighbours(pairs[:-1], pairs[1:])
+    joints = np.flatnonzero(pairs[1:-1] == ord(joint))
+    return Neighbours(pairs[joints], pairs[joints + 2])
+
+
+def separated(texts: Iterable[str]) -> NDArray[np.uint32]:
+    """Return the code points of texts, uint32, with one that no text has between any two of them."""
+    return code_points(_BETWEEN.join(texts))
 
 
 def neighbour_hashes(left: NDArray[np.uint32], right: NDArray[np.uint32]) -> NDArray[np.uint32]:

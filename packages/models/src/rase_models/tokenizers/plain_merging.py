@@ -17,6 +17,7 @@ from rase_models.tokenizers.merge_table import (
     code_points,
     neighbour_hashes,
     neighbours,
+    separated,
 )
 from rase_models.tokenizers.space import SPACE
 
@@ -30,7 +31,8 @@ class PlainMerging:
 
     def __init__(self, table: MergeTable) -> None:
         self._words = _Words(table, _costs(table), _pieces(table))
-        self._boundary = _boundary(neighbours(table))
+        self._neighbours = neighbours(separated(table.pairs), table.joint)
+        self._boundary = _boundary(self._neighbours)
         self._kept = lru_cache(maxsize=_KEPT_WORDS)(self._words.encode)  # which keeps nothing of this
 
     def ids(self, text: str) -> list[int]:
@@ -43,7 +45,7 @@ class PlainMerging:
 
     @cached_property
     def _pairs(self) -> "PairsWithin":
-        return PairsWithin(neighbours(self._words.table))
+        return PairsWithin(self._neighbours)
 
 
 @dataclass(frozen=True, slots=True)

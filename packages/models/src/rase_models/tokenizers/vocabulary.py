@@ -61,11 +61,11 @@ def read_vocabulary(file: GgufFile, *, adds_bos: bool, adds_eos: bool = False) -
         path=file.path,
         tokens=tokens,
         ids=ids,
-        kinds=_kinds(file, tokens),
+        kinds=_kinds(file, ids),
         bos=special_id(file, "bos", len(tokens)),
         eos=special_id(file, "eos", len(tokens)),
         unknown=special_id(file, "unknown", len(tokens)),
-        ends=end_of_generation_tokens(file),
+        ends=end_of_generation_tokens(file, ids),
         add_bos=file.boolean("tokenizer.ggml.add_bos_token", adds_bos),
         add_eos=file.boolean("tokenizer.ggml.add_eos_token", adds_eos),
     )
@@ -93,15 +93,15 @@ def _index(path: Path, tokens: tuple[str, ...]) -> dict[str, int]:
     return ids
 
 
-def _kinds(file: GgufFile, tokens: tuple[str, ...]) -> NDArray[np.int32]:
-    given, size = file.integers(KINDS_KEY, None), len(tokens)
+def _kinds(file: GgufFile, ids: Mapping[str, int]) -> NDArray[np.int32]:
+    given, size = file.integers(KINDS_KEY, None), len(ids)
     if given is None:
         kinds = np.full(size, TokenKind.NORMAL, np.int32)
     elif len(given) != size:
         raise TokenizerError(f"{file.path}: metadata {KINDS_KEY}: {len(given)} kinds for {size} tokens")
     else:
         kinds = np.array(given, np.int64).clip(0, 7).astype(np.int32)
-    kinds[[i for i, token in enumerate(tokens) if token in UNMISTAKABLE_NAMES]] = TokenKind.CONTROL
+    kinds[[ids[name] for name in UNMISTAKABLE_NAMES if name in ids]] = TokenKind.CONTROL
     return kinds
 
 

@@ -11,7 +11,7 @@ SLOTS = 0
 """Address of int64 [mask + 1]: hash in the upper half, number of a text plus one in the lower; 0: free."""
 MASK = 8
 CODES = 16
-"""Address of all texts, one after the other."""
+"""Address of all texts, one after the other, and one more code point after each."""
 STARTS = 24
 """Address of int32 [count + 1], where each begins in CODES."""
 VALUES = 32

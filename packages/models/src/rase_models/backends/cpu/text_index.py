@@ -22,7 +22,6 @@ from rase_models.backends.cpu.text_abi import (
     VALUES,
     WORD,
 )
-from rase_models.tokenizers.merge_table import code_points
 
 INDEX_KERNEL = KernelKey("index_texts")
 _FIRST_BASE = 1 << 21  # above all code points
@@ -38,11 +37,17 @@ class TextIndex:
     """Texts and what each means, int32, where it is not negative; of equal texts the first one counts."""
 
     def __init__(
-        self, library: KernelLibrary, texts: Sequence[str], values: NDArray[np.int32], base: int
+        self,
+        library: KernelLibrary,
+        texts: Sequence[str],
+        codes: NDArray[np.uint32],
+        values: NDArray[np.int32],
+        base: int,
     ) -> None:
-        codes, starts = code_points("".join(texts)), np.zeros(len(texts) + 1, np.int32)
+        """`codes` are those of the texts, one after the other, with one more after each but the last."""
+        starts = np.zeros(len(texts) + 1, np.int32)
         lengths = np.fromiter(map(len, texts), np.int32, len(texts))
-        np.cumsum(lengths, out=starts[1:])
+        np.cumsum(lengths + 1, out=starts[1:])
         slots = np.zeros(1 << max(_SLOTS_PER_TEXT * len(texts), 1).bit_length(), np.int64)
         values = np.ascontiguousarray(values, np.int32)
         self._arrays: dict[int, NDArray[np.generic]] = {

@@ -34,6 +34,7 @@ from rase_models.tokenizers.merge_table import (
     MergeTable,
     code_points,
     neighbours,
+    separated,
 )
 
 _MERGE_KERNEL = KernelKey("merge_text")
@@ -48,8 +49,9 @@ class TextMerging:
         library = kernel_library()
         library.require([INDEX_KERNEL, _MERGE_KERNEL], progress)
         self._kernel = library.entry(_MERGE_KERNEL)
-        self._pieces, self._costs = _indexes(library, table)
-        self._pairs = np.packbits(neighbours(table).hashed(), bitorder="little")
+        pairs = separated(table.pairs)
+        self._pieces, self._costs = _indexes(library, table, pairs)
+        self._pairs = np.packbits(neighbours(pairs, table.joint).hashed(), bitorder="little")
         self._bytes = np.ascontiguousarray(table.byte_ids, np.int32)
         self._words = np.zeros(MERGING_BYTES // WORD, np.int64)
         for offset, value in (
@@ -96,11 +98,14 @@ def _codes(parts: Sequence[int | str]) -> NDArray[np.uint32]:
     return codes
 
 
-def _indexes(library: KernelLibrary, table: MergeTable) -> tuple[TextIndex, TextIndex]:
+def _indexes(
+    library: KernelLibrary, table: MergeTable, pairs: NDArray[np.uint32]
+) -> tuple[TextIndex, TextIndex]:
     """Return the index of the tokens and that of the pairs."""
     base = random_base()
     ids = np.where(table.is_text, np.arange(len(table.tokens), dtype=np.int32), np.int32(-1))
-    pieces = TextIndex(library, table.tokens, ids, base)
     if table.pairs is table.tokens:
+        pieces = TextIndex(library, table.tokens, pairs, ids, base)
         return pieces, pieces.with_values(table.ranks)
-    return pieces, TextIndex(library, table.pairs, table.ranks, base)
+    pieces = TextIndex(library, table.tokens, separated(table.tokens), ids, base)
+    return pieces, TextIndex(library, table.pairs, pairs, table.ranks, base)

@@ -51,7 +51,7 @@ def _is_text(index: int, text: int, codes: int, start: int, middle: int, end: in
 @compiled
 def _length(index: int, text: int) -> int:
     starts = load_i64(index + STARTS) + 4 * text
-    return int(load_i32(starts + 4)) - int(load_i32(starts))
+    return int(load_i32(starts + 4)) - int(load_i32(starts)) - 1
 
 
 @compiled
