@@ -90,6 +90,7 @@ METADATA: Mapping[str, Metadata] = {
         "feed_forward_length": [INNER, INNER, 0, INNER],
     },
     "grok": {"final_logit_softcapping": 5.0},
+    "nanbeige": {"skip_loop_final_norm": False},
     "muse-glimmer": {"final_logit_softcapping": 5.0},
     "spark2_5": {"rope.freq_base_swa": 500.0},
     **dict.fromkeys(("bailingmoe", "cohere2moe", "deepseek", "deepseek2-ocr", "exaone-moe", "hy_v3"), _MIXED),
@@ -102,6 +103,7 @@ METADATA: Mapping[str, Metadata] = {
     "qwen3next": {"expert_feed_forward_length": INNER},
     "gemma3n": {"attention.shared_kv_layers": 2},
     "rwkv7": _RWKV7,
+    "kimi-linear": {"leading_dense_block_count": 1, "expert_feed_forward_length": INNER},
     "rwkv6": _RWKV6,
     "rwkv6qwen2": {**_RWKV6, "token_shift_count": 1},
     "arwkv7": {**_RWKV7, "token_shift_count": 1},
@@ -201,6 +203,9 @@ TIED = ("bitnet", "openelm", "plm")
 
 WITHOUT_ENDING: Mapping[str, tuple[str, ...]] = {
     "falcon-h1": ("ffn_norm.weight",),
+    "plamo2": tuple(
+        f"{name}_norm.weight" for name in ("ssm_dt", "ssm_b", "ssm_c", "post_attention", "post_ffw")
+    ),
     "plamo3": ("post_attention_norm.weight", "post_ffw_norm.weight"),
 }
 """Architectures whose files have tensors without the usual ending."""

@@ -48,9 +48,10 @@ T = TypeVar("T", bound=Op)
 LAYERS = 2
 
 ADJACENT = (
-    *("arcee", "baichuan", "bailingmoe", "chatglm", "cohere2", "command-r", "deepseek", "deepseek2"),
-    *("ernie4_5", "ernie4_5-moe", "glm4", "granite", "granitehybrid", "granitemoe", "internlm2", "llama"),
-    *("llama4", "minicpm", "mistral3", "olmo", "smollm3", "xverse"),
+    *("arcee", "baichuan", "bailingmoe", "chatglm", "cohere2", "cohere2moe", "command-r", "deci", "deepseek"),
+    *("deepseek2", "deepseek32", "ernie4_5", "ernie4_5-moe", "glm-dsa", "glm4", "granite", "granite_swa"),
+    *("granitehybrid", "granitemoe", "internlm2", "llama", "llama4", "maincoder", "minicpm", "mistral3"),
+    *("mistral4", "muse-glimmer", "nanbeige", "olmo", "plm", "smollm3", "xverse"),
 )
 
 
@@ -109,7 +110,7 @@ def test_every_architecture_builds_from_the_tensors_that_it_needs(build: Build, 
     program = build(architecture)
     assert (program.architecture, program.vocab_size, program.context_length) == (architecture, VOCAB, 100)
     assert len(program.kv_layers) == len(ops_of(program, Attention))
-    mixing = LAYERS // 2 if architecture.startswith("nemotron_h") else LAYERS
+    mixing = LAYERS // 2 if architecture.startswith(("deci", "nemotron_h")) else LAYERS
     assert len(program.kv_layers) + len(program.state_sizes) >= mixing
     last = program.ops[-1]
     assert (getattr(last, "out", None) or last.x) == "logits" and program.buffers["logits"] == VOCAB

@@ -181,22 +181,18 @@ def test_blocks_that_guess_tokens_ahead_do_not_count(build: Build) -> None:
 
 
 def test_a_context_ends_where_an_index_would_choose(build: Build) -> None:
-    program = build(
-        "glm-dsa", {"attention.indexer.top_k": 16}, {"blk.0.indexer.proj.weight": zeros(2, WIDTH)}
-    )
-    assert program.context_length == 16
+    index = {"blk.0.indexer.proj.weight": zeros(2, WIDTH)}
+    assert build("glm-dsa", {"attention.indexer.top_k": 16}, index).context_length == 16
     assert build("deepseek32", {"attention.indexer.top_k": 4096}).context_length == 100
 
 
 def test_queries_grow_over_latents_where_the_file_says_so(build: Build) -> None:
-    metadata = {"attention.temperature_scale": 0.1, "attention.temperature_length": 16}
+    metadata = {"attention.temperature_scale": 0.5, "attention.temperature_length": 16}
     grown = [op.rope for op in build("mistral4", metadata).ops if isinstance(op, Rotate) and op.rope.growth]
-    assert [(rope.growth, rope.growth_length, rope.dimensions) for rope in grown] == [
-        (0.1, 16, 2 * LENGTH)
-    ] * 2
+    found = [(rope.growth, rope.growth_length, rope.dimensions) for rope in grown]
+    assert found == [(0.5, 16, 2 * LENGTH)] * 2
     assert not any(isinstance(op, Rotate) and op.rope.growth for op in build("mistral4").ops)
 
 
 def test_the_experts_of_cohere2moe_are_averaged_with_what_all_rows_go_through(build: Build) -> None:
-    alone = mixture(build("cohere2moe", {"expert_weights_scale": 3.0}))
-    assert alone.scale == 1.5
+    assert mixture(build("cohere2moe", {"expert_weights_scale": 3.0})).scale == 1.5

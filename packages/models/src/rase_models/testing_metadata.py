@@ -88,7 +88,7 @@ METADATA: Mapping[str, Metadata] = {
     "deepseek32": {**_LATENT_EXPERTS, "attention.indexer.top_k": CONTEXT},
     "glm-dsa": {**_LATENT_EXPERTS, "attention.indexer.top_k": CONTEXT},
     "grok": _CHOICE,
-    "nanbeige": {"num_loops": 2},
+    "nanbeige": {"num_loops": 2, "skip_loop_final_norm": True},
     "deepseek2-ocr": {**_CHOICE, "expert_shared_count": 1, "attention.head_count_kv": HEADS},
     "dots1": {**_CHOICE, "expert_shared_count": 1},
     "ernie4_5-moe": {**_CHOICE, "expert_shared_feed_forward_length": INNER},
