@@ -10,6 +10,7 @@ from rase_models.testing_sizes import (
     KEYS,
     KV_HEADS,
     LENGTH,
+    QUERIES,
     RANK,
     SPACE,
     STATE,
@@ -53,6 +54,14 @@ TENSORS: Mapping[str, tuple[str, ...]] = {
     "arwkv7": ("attn_norm", *_RECEPTANCE, *_RATES, *_GATED),
     "jamba": LLAMA,
     "mamba": ("attn_norm", *_CHANNELS),
+    "kimi-linear": (
+        *("attn_norm", "attn_q", "attn_kv_a_mqa", "attn_kv_a_norm", "attn_k_b", "attn_v_b", "attn_output"),
+        *_GATED,
+    ),
+    "plamo2": (
+        *("attn_norm", "attn_qkv", "attn_q_norm", "attn_k_norm", "attn_output"),
+        *("post_attention_norm", "ffn_norm", "ffn_up", "ffn_down", "post_ffw_norm"),
+    ),
     "rwkv6": (
         *(*_RWKV_NORMS, *_RECEPTANCE, *_SHARES, "time_mix_first"),
         *(*_CHANNEL_MIX, "channel_mix_lerp_r", "channel_mix_receptance"),
@@ -66,6 +75,18 @@ ODD_LAYERS: Mapping[str, tuple[str, ...]] = {
     "jamba": (
         *("attn_norm", *_CHANNELS, "ssm_dt_norm", "ssm_b_norm", "ssm_c_norm"),
         *("ffn_norm", "ffn_gate_inp", "ffn_gate_exps", "ffn_up_exps", "ffn_down_exps"),
+    ),
+    "kimi-linear": (
+        *("attn_norm", "attn_q", "attn_k", "attn_v", "attn_output"),
+        *("ssm_conv1d_q", "ssm_conv1d_k", "ssm_conv1d_v", "ssm_f_a", "ssm_f_b", "ssm_dt.bias", "ssm_a"),
+        *("ssm_beta", "ssm_g_a", "ssm_g_b", "ssm_norm"),
+        *("ffn_norm", "ffn_gate_inp", "ffn_gate_exps", "ffn_up_exps", "ffn_down_exps"),
+        *("ffn_gate_shexp", "ffn_up_shexp", "ffn_down_shexp", "exp_probs_b.bias"),
+    ),
+    "plamo2": (
+        *("attn_norm", "ssm_in", "ssm_conv1d", "ssm_x", "ssm_dt", "ssm_dt.bias", "ssm_a", "ssm_d", "ssm_out"),
+        *("ssm_dt_norm", "ssm_b_norm", "ssm_c_norm"),
+        *("post_attention_norm", "ffn_norm", "ffn_up", "ffn_down", "post_ffw_norm"),
     ),
 }
 """The weights of every second layer, where they are others."""
@@ -110,6 +131,31 @@ _RWKV6_SHAPES: Shapes = {
     "channel_mix_receptance": (WIDTH, WIDTH),
 }
 SHAPES: Mapping[str, Shapes] = {
+    "kimi-linear": {
+        "attn_q": (2 * QUERIES, WIDTH),
+        **dict.fromkeys([f"ssm_conv1d_{kind}" for kind in "qkv"], (1, QUERIES, 1, TAPS)),
+        "ssm_f_a": (LENGTH, WIDTH),
+        "ssm_f_b": (QUERIES, LENGTH),
+        "ssm_dt.bias": (QUERIES,),
+        "ssm_a": (1, 1, HEADS, 1),
+        "ssm_g_a": (LENGTH, WIDTH),
+        "ssm_g_b": (QUERIES, LENGTH),
+        "ssm_norm": (LENGTH,),
+    },
+    "plamo2": {
+        "attn_q_norm": (HEADS, LENGTH),
+        "attn_k_norm": (KV_HEADS, LENGTH),
+        "ffn_up": (2 * INNER, WIDTH),
+        "ssm_in": (2 * SPACE, WIDTH),
+        "ssm_conv1d": (SPACE, TAPS),
+        "ssm_x": (_LOW + 2 * STATE, SPACE),
+        "ssm_dt": (HEADS, _LOW),
+        "ssm_a": (HEADS,),
+        "ssm_d": (HEADS,),
+        "ssm_dt_norm": (_LOW,),
+        "ssm_b_norm": (STATE,),
+        "ssm_c_norm": (STATE,),
+    },
     "arwkv7": {**_RWKV7_SHAPES, "time_mix_lerp_fused": (5, 1, 1, WIDTH)},
     "rwkv6": _RWKV6_SHAPES,
     "rwkv6qwen2": {**_RWKV6_SHAPES, "time_mix_key": (KEYS, WIDTH), "time_mix_value": (KEYS, WIDTH)},
@@ -133,6 +179,13 @@ SHAPES: Mapping[str, Shapes] = {
 _BOTH_NORMS: Shapes = dict.fromkeys(
     ("token_embd_norm", "token_embd_norm.bias", "output_norm", "output_norm.bias"), (WIDTH,)
 )
+ODD_SHAPES: Mapping[str, Shapes] = {
+    "kimi-linear": {
+        **dict.fromkeys(("attn_q", "attn_k", "attn_v"), (QUERIES, WIDTH)),
+    },
+}
+"""Shapes that only every second layer has."""
+
 WHOLE: Mapping[str, Shapes] = {
     **dict.fromkeys(("rwkv6", "rwkv7"), _BOTH_NORMS),
     "gemma3n": {
@@ -157,6 +210,21 @@ METADATA: Mapping[str, Metadata] = {
     **dict.fromkeys(("arwkv7", "rwkv6", "rwkv7"), _RWKV),
     "rwkv6qwen2": {**_RWKV, "attention.head_count_kv": KV_HEADS},
     "jamba": {**_CHANNEL_STATES, "expert_count": EXPERTS, "expert_used_count": 2},
+    "kimi-linear": {
+        "expert_count": EXPERTS,
+        "expert_used_count": 2,
+        "expert_shared_count": 1,
+        "expert_gating_func": 2,
+        "attention.kv_lora_rank": RANK,
+        "attention.key_length_mla": 2 * LENGTH,
+        "attention.value_length_mla": LENGTH,
+        "attention.key_length": RANK + LENGTH,
+        "attention.value_length": RANK,
+        "rope.dimension_count": LENGTH,
+        "ssm.conv_kernel": TAPS,
+        "kda.head_dim": LENGTH,
+    },
+    "plamo2": {**_CHANNEL_STATES, "ssm.time_step_rank": HEADS, "ssm.group_count": 0},
     "mamba": {**_CHANNEL_STATES, "attention.head_count": 0, "feed_forward_length": 0},
     "gemma3n": {
         "attention.sliding_window": WINDOW,
@@ -171,5 +239,7 @@ METADATA: Mapping[str, Metadata] = {
 BY_LAYER: Mapping[str, Mapping[str, tuple[int, int]]] = {
     "gemma3n": {"attention.sliding_window_pattern": (True, False)},
     "jamba": {"attention.head_count_kv": (KV_HEADS, 0)},
+    "plamo2": {"attention.head_count_kv": (KV_HEADS, 0)},
+    "kimi-linear": {"attention.head_count_kv": (1, 0)},
 }
 """Keys with a value for each layer, and what it is for even and for odd ones."""

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from rase_models import testing_layers, testing_metadata, testing_recurrent, testing_shapes
 from rase_models.testing_layers import LLAMA
-from rase_models.testing_shapes import ODD_SHAPES, SHAPES
+from rase_models.testing_shapes import SHAPES
 from rase_models.testing_sizes import (
     CONTEXT,
     DEPTH,
@@ -63,6 +63,7 @@ ODD_LAYERS = {**testing_layers.ODD_LAYERS, **testing_recurrent.ODD_LAYERS}
 METADATA = {**testing_metadata.METADATA, **testing_recurrent.METADATA}
 BY_LAYER = {**testing_metadata.BY_LAYER, **testing_recurrent.BY_LAYER}
 OTHER_SHAPES = {**testing_shapes.OTHER_SHAPES, **testing_recurrent.SHAPES}
+ODD_SHAPES = {**testing_shapes.ODD_SHAPES, **testing_recurrent.ODD_SHAPES}
 WHOLE = {**testing_shapes.WHOLE, **testing_recurrent.WHOLE}
 
 

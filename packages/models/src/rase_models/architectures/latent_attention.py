@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 from rase_models.architectures.builder import ProgramBuilder
 from rase_models.architectures.differences import Differences, Mixed
+from rase_models.architectures.rope import read_dimensions
 from rase_models.program import Attention, HeadLinear, KvLayer, Rope, Rotate
 
 
@@ -18,7 +19,7 @@ class LatentSizes:
 
     Attributes:
         rank: the width of the latent.
-        turned: how many elements of a head's key turn; they are the last ones.
+        turned: how many elements of a head's key turn, where positions count; they are the last ones.
         key_length, value_length: of one head.
     """
 
@@ -34,16 +35,17 @@ class LatentSizes:
         return self.key_length - self.turned
 
 
-def read_latent_sizes(b: ProgramBuilder, layer: int, rope: Rope) -> LatentSizes:
+def read_latent_sizes(b: ProgramBuilder, layer: int, rope: Rope | None) -> LatentSizes:
     """Read the sizes; in older files the lengths of heads stand where other architectures have them."""
     keys, sizes = b.keys, b.sizes
     key_length = keys.count("attention.key_length_mla", sizes.key_length)
-    if key_length <= rope.dimensions:
-        raise keys.error("attention.key_length_mla", f"more than the {rope.dimensions} that turn", key_length)
+    turned = read_dimensions(keys, key_length) if rope is None else rope.dimensions
+    if key_length <= turned:
+        raise keys.error("attention.key_length_mla", f"more than the {turned} that turn", key_length)
     return LatentSizes(
         heads=sizes.head_counts[layer],
         rank=keys.count("attention.kv_lora_rank"),
-        turned=rope.dimensions,
+        turned=turned,
         key_length=key_length,
         value_length=keys.count("attention.value_length_mla", sizes.value_length),
     )
@@ -57,18 +59,18 @@ def attend_latently(
     Queries may have a `growth`, a turn by nothing that multiplies all of them.
     """
     rope = differences.positions[layer].rope
-    if rope is None:
-        raise b.keys.error("rope.dimension_count", "elements that turn", "none")
     sizes, prefix = read_latent_sizes(b, layer, rope), f"blk.{layer}.attn_"
     q = _queries(b, sizes, prefix, x)
     if growth is not None:
         b.emit(Rotate(q, sizes.heads, growth))
     q_turned = b.copy_parts("q_turned", q, sizes.heads, sizes.turned, sizes.turned, first=sizes.plain)
-    b.emit(Rotate(q_turned, sizes.heads, rope))
+    if rope is not None:
+        b.emit(Rotate(q_turned, sizes.heads, rope))
     widths = (("latent", sizes.rank), ("k_turned", sizes.turned))
     latent, k_turned = b.split_linear(widths, x, f"{prefix}kv_a_mqa")
     b.norm(latent, latent, f"{prefix}kv_a_norm")
-    b.emit(Rotate(k_turned, 1, rope))
+    if rope is not None:
+        b.emit(Rotate(k_turned, 1, rope))
     attend = _absorbed if f"{prefix}k_b.weight" in b.tensors else _expanded
     return Mixed(attend(b, sizes, prefix, (q, q_turned, latent, k_turned), scale), f"{prefix}output")
 

@@ -36,6 +36,10 @@ class TensorTable:
             raise self._error(name, "2 dimensions", f"shape {_shown(info.shape)}")
         return info.shape[0]
 
+    def dimensions(self, name: str) -> int:
+        """Return how many dimensions a tensor has, apart from outermost ones of 1."""
+        return len(_squeezed(self._info(name, "a tensor").shape))
+
     def matrix(self, name: str, *shape: int) -> str:
         """Ask for a matrix, or a stack of them, of any type that can be dequantised; return its name."""
         info = self._shaped(name, shape)

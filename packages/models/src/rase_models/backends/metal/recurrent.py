@@ -13,7 +13,7 @@ def _rows_of(values: mx.array, group: Group) -> mx.array:
 
 
 def short_conv(op: ShortConv, run: Run) -> None:
-    x, weight = run.buffers[op.x], run.vector(op.weight)
+    x, weight = run.buffers[op.x], run.vector(op.weight).reshape(-1, op.taps)
     results = []
     for group, state in run.states_of(op.state):
         rows = _rows_of(x, group)

@@ -24,11 +24,12 @@ def scale(op: Scale, run: "Run") -> None:
 
 def blend(op: Blend, run: "Run") -> None:
     x, y = run.buffers[op.x][:, None], run.buffers[op.y][:, None]
-    share = np.zeros((1, 1, x.shape[2]), np.float32)
+    shares: list[Floats] = []
     if op.weight is not None:
-        share = share + run.weights[op.weight].reshape(1, -1, x.shape[2])
+        shares.append(run.weights[op.weight].reshape(1, -1, x.shape[2]))
     if op.gate is not None:
-        share = share + run.buffers[op.gate].reshape(len(x), -1, x.shape[2])
+        shares.append(run.buffers[op.gate].reshape(len(x), -1, x.shape[2]))
+    share = np.float32(sum(shares))
     run.buffers[op.out] = (x + (y - x) * share).reshape(len(x), -1)
 
 

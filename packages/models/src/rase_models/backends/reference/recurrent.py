@@ -15,7 +15,7 @@ Floats = NDArray[np.float32]
 
 
 def short_conv(op: ShortConv, run: "Run") -> None:
-    x, weight = run.buffers[op.x], run.weights[op.weight]
+    x, weight = run.buffers[op.x], run.weights[op.weight].reshape(-1, op.taps)
     out, before = np.empty_like(x), (op.taps - 1, x.shape[1])
     for rows, state in _sequences(run, op.state):
         padded = np.concatenate([state.reshape(before), x[rows]])
