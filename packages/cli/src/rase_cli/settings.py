@@ -26,25 +26,16 @@ DEVICES = ("auto", "cpu", "cuda", "metal", "reference")
 """The devices of `rase_core.device`, and the plain numpy backend that the others are tested against."""
 
 
-class DeviceName(click.ParamType):
-    """A device of DEVICES, or one of several GPUs by its number."""
+def device_name(text: str) -> str:
+    """Parse a device of DEVICES, or one of several GPUs by its number. Raises click.BadParameter."""
+    from rase_core.device import DevicePreference
+    from rase_core.errors import BackendUnavailable
 
-    name = "device"
-
-    def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> str:
-        """Return the name as it is asked for; BadParameter for one that means no device."""
-        from rase_core.device import DevicePreference
-        from rase_core.errors import BackendUnavailable
-
-        try:
-            DevicePreference.parse(str(value))
-        except BackendUnavailable as error:
-            self.fail(f"{value!r} is no device: {error.advice}.", param, ctx)
-        return str(value).strip().lower()
-
-    def get_metavar(self, param: click.Parameter, ctx: click.Context) -> str:
-        """Name the choices."""
-        return f"[{'|'.join(DEVICES)}|cuda:N]"
+    try:
+        DevicePreference.parse(text)
+    except BackendUnavailable as error:
+        raise click.BadParameter(f"{text!r} is no device: {error.advice}.") from error
+    return text.strip().lower()
 
 
 @dataclass(slots=True)
@@ -91,7 +82,8 @@ STORE: Option = click.option(
 )
 DEVICE: Option = click.option(
     "--device",
-    type=DeviceName(),
+    type=device_name,
+    metavar=f"[{'|'.join(DEVICES)}|cuda:N]",
     callback=_keep,
     expose_value=False,
     help="What computes; cuda:1 is the second GPU. [default: auto]",
