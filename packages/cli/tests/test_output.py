@@ -47,6 +47,20 @@ def test_json_keeps_other_scripts_readable(capsys: pytest.CaptureFixture[str]) -
     assert json.loads(text) == {"id": "caf\u00e9"}
 
 
+@pytest.mark.parametrize(
+    ("encoding", "text"), [("utf-8", "caf\udce9"), ("latin-1", "模型"), ("ascii", "café")]
+)
+def test_json_that_a_stream_cannot_write_is_escaped(
+    monkeypatch: pytest.MonkeyPatch, encoding: str, text: str
+) -> None:
+    data = io.BytesIO()
+    stream = io.TextIOWrapper(data, encoding=encoding, errors="replace")
+    monkeypatch.setattr(sys, "stdout", stream)
+    emit_json({"id": text})
+    stream.flush()
+    assert json.loads(data.getvalue().decode(encoding)) == {"id": text}
+
+
 def test_an_answer_is_raw_in_a_pipe(capsys: pytest.CaptureFixture[str]) -> None:
     answer("a\x1b[31mb")
     assert capsys.readouterr().out == "a\x1b[31mb"

@@ -26,7 +26,11 @@ def test_line_breaks_and_tabs_stay_in_text_and_not_in_a_cell() -> None:
     assert one_line("a\tb\nc") == "a\u2409b\u240ac"
 
 
-@given(st.text())
+def test_bytes_that_are_no_text_are_escaped() -> None:
+    assert visible("caf\udce9") == one_line("caf\udce9") == "caf\\udce9"
+
+
+@given(st.text(st.characters(codec="utf-8")))
 def test_no_control_character_survives(text: str) -> None:
     shown = visible(text)
     assert len(shown) == len(text)

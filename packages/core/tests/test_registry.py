@@ -533,6 +533,11 @@ def test_two_processes_import_at_once(registry: ModelRegistry, weights: Path) ->
     assert [manifest.id for manifest in registry.list()] == ["m0", "m1", "m2", "m3", "m4"]
 
 
+def test_a_path_that_none_can_be_is_no_store() -> None:
+    with pytest.raises(StoreError, match="null byte"):
+        ModelRegistry(Path("a\0b"))
+
+
 def test_the_default_store_is_named_by_the_environment(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:

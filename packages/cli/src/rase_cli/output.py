@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 import click
 
 from rase_cli.system_errors import writing_output
-from rase_cli.terminal import is_coloured, is_terminal, one_line, visible
+from rase_cli.terminal import can_write, is_coloured, is_terminal, one_line, visible
 
 Row = Sequence[object]
 
@@ -32,8 +32,10 @@ def warn(text: str) -> None:
 
 
 def emit_json(value: object, *, indent: int | None = 2) -> None:
-    """Write a value to stdout as JSON."""
+    """Write a value to stdout as JSON, in ASCII where that cannot write all of its characters."""
     text = json.dumps(value, indent=indent, ensure_ascii=False, default=str)
+    if not can_write(sys.stdout, text):
+        text = json.dumps(value, indent=indent, default=str)
     with writing_output():
         sys.stdout.write(text + "\n")
 

@@ -23,19 +23,33 @@ _ONE_LINE = {code: _symbol(code) for code in _CONTROLS}
 def visible(text: str) -> str:
     """Replace the control characters other than line breaks and tabs by visible symbols.
 
-    A model's output or a file's metadata may hold escape sequences that would drive the terminal.
+    A model's output or a file's metadata may hold escape sequences that would drive the terminal. Halves of
+    surrogate pairs, which stand for bytes that are no text, become escapes such as `\\udcff`.
     """
-    return text.translate(_VISIBLE)
+    return _escaped(text.translate(_VISIBLE))
 
 
 def one_line(text: str) -> str:
     """Replace all control characters, line breaks and tabs too, by visible symbols."""
-    return text.translate(_ONE_LINE)
+    return _escaped(text.translate(_ONE_LINE))
+
+
+def _escaped(text: str) -> str:
+    return text.encode("utf-8", "backslashreplace").decode("utf-8")
 
 
 def is_terminal(stream: TextIO) -> bool:
     """Tell whether a person reads (or types into) this stream."""
     return not stream.closed and stream.isatty()
+
+
+def can_write(stream: TextIO, text: str) -> bool:
+    """Tell whether a stream has all characters of a text; halves of surrogate pairs none has."""
+    try:
+        text.encode(stream.encoding or "utf-8")
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def is_animated(stream: TextIO) -> bool:

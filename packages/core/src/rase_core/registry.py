@@ -43,6 +43,8 @@ class ModelRegistry:
 
     def __init__(self, store: Path, *, patience: float = 30.0) -> None:
         self._patience = patience
+        if "\0" in str(store):
+            raise StoreError(f"the model store cannot be used: {store!s}: no path has a null byte")
         self.store = Path(os.path.abspath(store))  # noqa: PTH100 - links stay as they were given
         self._manifests = self.store / "manifests"
 
