@@ -1,5 +1,7 @@
 """The Metal backend against the reference, on MLX's CPU device where there is no Apple GPU."""
 
+import gc
+import shutil
 from dataclasses import replace
 from pathlib import Path
 
@@ -15,14 +17,16 @@ from rase_models.device_check import check_backend, choose_among
 from rase_models.gguf import TYPE_LAYOUTS, GgmlType, TensorInfo, Weight, open_gguf
 from rase_models.gguf.quants import BLOCK_DTYPES, dequantize
 from rase_models.kv_type import KvType
-from rase_models.program import Add
+from rase_models.loading import load_on
+from rase_models.program import Activation, Add, Linear
 from rase_models.testing_blocks import random_blocks
 from rase_models.testing_sketches import TENSORS, sketch, write_gguf
 
 mx = pytest.importorskip("mlx.core", reason="MLX is not installed: pip install 'rase-models[metal]'")
 
 from rase_models.backends import BACKENDS, load_backend  # noqa: E402
-from rase_models.backends.metal import device  # noqa: E402
+from rase_models.backends.metal import MetalBackend, device  # noqa: E402
+from rase_models.backends.metal.activations import PLAIN_GATES  # noqa: E402
 from rase_models.backends.metal.affine import AFFINE, GROUP, pack  # noqa: E402
 from rase_models.backends.metal.groups import groups_of, window_of  # noqa: E402
 from rase_models.backends.metal.matrices import AffineMatrix, matrix_of  # noqa: E402
@@ -31,6 +35,7 @@ from rase_models.backends.metal.runner import MetalRunner  # noqa: E402
 Floats = NDArray[np.float32]
 ARCHITECTURES = sorted({"llama", *TENSORS})
 TOLERANCE = 1e-3 if device.has_gpu() else 1e-8  # a GPU multiplies in bfloat16
+QUICK = (Activation.GELU_TANH, Activation.CLAMPED_SWIGLU)
 TOKENS = [3, 1, 4, 1, 5, 9, 2, 6, 5, 3]
 
 
@@ -51,7 +56,7 @@ def test_every_architecture_has_the_logits_of_the_reference(architecture: str, t
     assert error_of(found, wanted) < TOLERANCE
 
 
-@pytest.mark.parametrize("architecture", ["llama", "gemma3", "gpt-oss", "mamba2", "qwen35", "lfm2"])
+@pytest.mark.parametrize("architecture", ARCHITECTURES)
 def test_sequences_in_a_batch_have_the_logits_that_they_have_alone(architecture: str, tmp_path: Path) -> None:
     path = model(tmp_path, architecture)
     alone = load_decoder(path, device="metal").logits([*TOKENS, 7])
@@ -177,6 +182,95 @@ def test_a_run_that_fails_while_it_is_described_leaves_caches_as_they_were(
     decoder.release(sequence)
     found, alone = (step(each, (1, len(TOKENS), [7])) for each in (decoder, wanted))
     np.testing.assert_array_equal(found, alone)
+
+
+@pytest.mark.parametrize("architecture", ["olmoe", "llama4", "gpt-oss"])
+def test_many_rows_through_experts_are_as_one_after_the_other(architecture: str, tmp_path: Path) -> None:
+    path, tokens = model(tmp_path, architecture), [*TOKENS, *reversed(TOKENS)] * 4
+    decoder = load_decoder(path, device="metal")
+    wanted = [np.asarray(decoder.prefill(tokens[:1])), *(np.asarray(decoder.decode(t)) for t in tokens[1:])]
+    assert error_of(load_decoder(path, device="metal").logits(tokens), np.stack(wanted)) < TOLERANCE
+
+
+@pytest.mark.parametrize("name", ["float16", "bfloat16"])
+@pytest.mark.parametrize("architecture", ["llama", "gemma3", "gpt2", "qwen35"])
+def test_the_types_of_a_gpu_come_near_the_reference(architecture: str, name: str, tmp_path: Path) -> None:
+    metadata, tensors = sketch(architecture)
+    halves = {name: array.astype(np.float16) if array.ndim > 1 else array for name, array in tensors.items()}
+    file = open_gguf(write_gguf(tmp_path / "model.gguf", architecture, metadata, halves))
+    backend = MetalBackend(device.Device(is_gpu=False, dtype=getattr(mx, name)))
+    found = load_on(backend, file, kv_type=KvType.F16).logits(TOKENS)
+    assert error_of(found, load_decoder(tmp_path / "model.gguf", device="reference").logits(TOKENS)) < 1e-2
+
+
+@pytest.mark.parametrize("architecture", ["llama", "gpt-oss", "gemma4", "mamba2"])
+def test_a_step_is_described_as_a_whole_and_evaluated_once(
+    architecture: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    decoder, evaluated = load_decoder(model(tmp_path, architecture), device="metal"), []
+    decoder.prefill(TOKENS)
+
+    def evaluate(logits: object, *others: object) -> None:
+        mx.export_to_dot(str(tmp_path / "graph.dot"), logits)
+        evaluated.append((tmp_path / "graph.dot").read_text().count("Matmul"))
+        original(logits, *others)
+
+    original = mx.eval
+    monkeypatch.setattr(mx, "eval", evaluate)
+    decoder.decode(7)
+    runner = decoder._runner
+    assert isinstance(runner, MetalRunner)
+    products = sum(isinstance(op, Linear) for op in runner._program.ops)
+    assert [count >= products for count in evaluated] == [True]
+
+
+@pytest.mark.parametrize(
+    "activation",
+    [
+        activation if activation in QUICK else pytest.param(activation, marks=pytest.mark.slow)
+        for activation in PLAIN_GATES
+    ],
+)
+def test_what_is_fused_for_a_gpu_is_as_one_operation_after_the_other(activation: Activation) -> None:
+    if shutil.which("g++") is None:
+        pytest.skip("MLX compiles with g++ on a CPU")
+    gate, up = (mx.array(np.random.default_rng(seed).normal(size=(3, 40)) * 4) for seed in (1, 2))
+    plain = PLAIN_GATES[activation]
+    for given in ((gate, up), (gate[:, :1], up)):
+        found = np.array(mx.compile(plain, shapeless=True)(*given))
+        np.testing.assert_allclose(found, np.array(plain(*given)), rtol=1e-6, atol=1e-6)
+
+
+def limited(nbytes: int) -> MetalBackend:
+    """Return a backend that may take so much more memory than is taken."""
+    return MetalBackend(device.Device(False, mx.float32, limit=mx.get_active_memory() + nbytes))
+
+
+def test_weights_that_are_more_than_the_device_should_take_are_refused_with_the_numbers(
+    tmp_path: Path,
+) -> None:
+    file = open_gguf(model(tmp_path, "llama"))
+    gc.collect()
+    needed = MetalBackend().memory_needs(build_program(file), file.tensors).weights
+    with pytest.raises(
+        DeviceOutOfMemory, match=r"the weights of .* take .* MB beside .* MB in use; .* may be"
+    ):
+        load_on(limited(needed // 2), file)
+    gc.collect()
+    load_on(limited(needed), file)
+
+
+def test_keys_and_values_that_are_more_than_the_device_should_take_are_refused(tmp_path: Path) -> None:
+    file = open_gguf(model(tmp_path, "llama"))
+    program = build_program(file)
+    gc.collect()
+    needs = MetalBackend().memory_needs(program, file.tensors).weights
+    backend = limited(needs + 8 * MetalBackend().block_nbytes(program))
+    runner = backend.load(program, file.weights())
+    runner.reserve(0, 2)
+    with pytest.raises(DeviceOutOfMemory, match="keys and values of a layer take"):
+        runner.reserve(0, 64)
+    assert [cache.keys.shape[0] for cache in runner._caches] == [2, 2]
 
 
 def test_faults_of_mlx_are_named() -> None:

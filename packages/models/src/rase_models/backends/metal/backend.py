@@ -30,7 +30,9 @@ class MetalBackend:
     def __init__(self, device: Device | None = None) -> None:
         self._device = device or this_device()
         self.is_stand_in = not self._device.is_gpu
-        self.kv_types = (KvType.F32, KvType.F16) if self.is_stand_in else (KvType.F16, KvType.F32)
+        self.kv_types: tuple[KvType, ...] = (
+            (KvType.F32, KvType.F16) if self.is_stand_in else (KvType.F16, KvType.F32)
+        )
 
     def describe(self) -> str:
         """Say what computes."""

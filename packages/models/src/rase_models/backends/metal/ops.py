@@ -102,8 +102,10 @@ def head_linear(op: HeadLinear, run: Run) -> None:
 def copy_parts(op: CopyParts, run: Run) -> None:
     x = run.parts(op.x, 1 if op.shared else op.parts)[..., op.first : op.first + op.width]
     x = mx.broadcast_to(x, (x.shape[0], op.parts, op.width))
-    whole = mx.zeros((x.shape[0], op.parts * op.length))
-    out = run.buffers.get(op.out, whole).reshape(x.shape[0], op.parts, op.length)
+    out = run.buffers.get(op.out)
+    if out is None or out.shape[0] != x.shape[0]:  # never written, or before the wanted rows were selected
+        out = mx.zeros((x.shape[0], op.parts * op.length))
+    out = out.reshape(x.shape[0], op.parts, op.length)
     before, after = out[..., : op.out_first], out[..., op.out_first + op.width :]
     run.buffers[op.out] = _flat(mx.concatenate([before, x, after], axis=-1))
 
