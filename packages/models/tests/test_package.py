@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 import rase_models
 
-SLOW = ("gguf", "huggingface_hub", "jinja2", "llvmlite", "numba", "tokenizers", "transformers")
+SLOW = ("cupy", "gguf", "huggingface_hub", "jinja2", "llvmlite", "mlx", "numba", "tokenizers", "transformers")
 
 
 def modules_after(statement: str) -> set[str]:
@@ -49,3 +49,34 @@ def test_the_engine_imports_nothing_slow(name: str) -> None:
 
 def test_the_flat_functions_import_nothing_slow() -> None:
     assert not modules_after("import rase_models.functions") & set(SLOW)
+
+
+def test_a_model_is_loaded_without_the_libraries_of_other_devices(tiny_path: Path) -> None:
+    load = f"from rase_models import load_decoder; load_decoder({str(tiny_path)!r}, 'reference')"
+    loaded = modules_after(load)
+    assert "rase_models.backends.reference" in loaded
+    assert not loaded & {"cupy", "mlx", "numba"}
+
+
+WITHOUT = """
+import sys
+sys.modules[{library!r}] = None
+from rase_core.errors import BackendUnavailable
+from rase_models import load_decoder
+try:
+    load_decoder({path!r}, {device!r})
+except BackendUnavailable as error:
+    print(error.advice)
+print(load_decoder({path!r}, "reference").vocab_size)
+"""
+
+
+@pytest.mark.parametrize(("device", "library"), [("metal", "mlx"), ("cuda", "cupy")])
+def test_without_a_device_s_library_it_says_what_to_do_and_others_work(
+    device: str, library: str, tiny_path: Path
+) -> None:
+    program = WITHOUT.format(device=device, library=library, path=str(tiny_path))
+    result = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    advice, size = result.stdout.splitlines()
+    assert device in advice or "GPU" in advice or "Apple silicon" in advice
+    assert int(size) > 0
