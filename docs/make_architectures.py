@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 
 from rase_models.architectures import ARCHITECTURES, build_program
+from rase_models.architectures.left_out import LEFT_OUT
 from rase_models.gguf import open_gguf
 from rase_models.program import (
     Activate,
@@ -30,13 +31,22 @@ HEAD = """# Architectures
 What rase runs, by the name that a GGUF file gives in `general.architecture`; `rase inspect` shows it. The CPU
 backend and the numpy reference run all of them, another backend those whose ops it has, and all were checked
 against values that an independent engine computed. Tensors that a file holds and its architecture does not
-know are refused: such a model would not compute what its maker meant.
+know are refused: such a model would not compute what its maker meant. Of models that also read images or
+sound, rase runs the text.
 
 Made by `python docs/make_architectures.py > docs/architectures.md`: what layers are made of is read off the
 Program of a small model of random weights.
 
 | architecture | models | layers | positions |
 |---|---|---|---|"""
+
+LEFT_OUT_HEAD = """
+## Left out
+
+Architectures of GGUF files that rase refuses, and why; `UnsupportedArchitecture` says the same.
+
+| architecture | why |
+|---|---|"""
 
 GATES = ("blk.0.ffn_gate.weight", "blk.0.ffn_up.weight[0:")
 """The matrix of gates, or the part of one that holds gates too."""
@@ -100,4 +110,5 @@ def row(name: str) -> str:
 
 
 if __name__ == "__main__":
-    sys.stdout.write("\n".join((HEAD, *map(row, sorted(ARCHITECTURES)), "")))
+    left_out = (f"| {name} | {reason} |" for name, reason in sorted(LEFT_OUT.items()))
+    sys.stdout.write("\n".join((HEAD, *map(row, sorted(ARCHITECTURES)), LEFT_OUT_HEAD, *left_out, "")))

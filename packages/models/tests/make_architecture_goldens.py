@@ -90,6 +90,14 @@ METADATA: Mapping[str, Metadata] = {
         "feed_forward_length": [INNER, INNER, 0, INNER],
     },
     "grok": {"final_logit_softcapping": 5.0},
+    "minimax-m3": {
+        **_MIXED,
+        "expert_gating_func": 2,
+        "rope.dimension_count": LENGTH // 2,
+        "attention.indexer.head_count": KV_HEADS,
+        "attention.indexer.key_length": LENGTH,
+        "attention.indexer.local_blocks": 1,
+    },
     "nanbeige": {"skip_loop_final_norm": False},
     "muse-glimmer": {"final_logit_softcapping": 5.0},
     "spark2_5": {"rope.freq_base_swa": 500.0},
@@ -170,6 +178,12 @@ _INDEX_SHAPES = {
 }
 ADDED: Mapping[str, Mapping[str, tuple[int, ...]]] = {
     **dict.fromkeys(("deepseek32", "glm-dsa"), _INDEX_SHAPES),
+    "minimax-m3": {
+        "indexer.q_proj.weight": (KV_HEADS * LENGTH, WIDTH),
+        "indexer.k_proj.weight": (LENGTH, WIDTH),
+        "indexer.q_norm.weight": (LENGTH,),
+        "indexer.k_norm.weight": (LENGTH,),
+    },
     "cogvlm": {
         "vis_attn_qkv.weight": (3 * WIDTH, WIDTH),
         "vis_attn_output.weight": (WIDTH, WIDTH),

@@ -184,6 +184,8 @@ def test_a_context_ends_where_an_index_would_choose(build: Build) -> None:
     index = {"blk.0.indexer.proj.weight": zeros(2, WIDTH)}
     assert build("glm-dsa", {"attention.indexer.top_k": 16}, index).context_length == 16
     assert build("deepseek32", {"attention.indexer.top_k": 4096}).context_length == 100
+    blocks = {"attention.indexer.top_k": 2, "attention.indexer.block_size": 32}
+    assert build("minimax-m3", blocks).context_length == 64
 
 
 def test_queries_grow_over_latents_where_the_file_says_so(build: Build) -> None:

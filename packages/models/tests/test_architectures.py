@@ -10,6 +10,7 @@ import pytest
 from numpy.typing import NDArray
 from rase_core.errors import EngineError, InvalidGguf, UnsupportedArchitecture, UnsupportedTensorType
 from rase_models.architectures import build_program, supported_architectures
+from rase_models.architectures.left_out import LEFT_OUT
 from rase_models.gguf import open_gguf
 from rase_models.program import (
     Attention,
@@ -377,6 +378,19 @@ def test_an_unknown_architecture_is_refused_with_the_known_ones(tmp_path: Path) 
         build_program(open_gguf(path))
     assert caught.value.supported == supported_architectures()
     assert {"llama", "qwen3", "gemma3"} <= set(supported_architectures())
+
+
+@pytest.mark.parametrize("name", LEFT_OUT)
+def test_an_architecture_that_is_left_out_is_refused_with_the_reason(tmp_path: Path, name: str) -> None:
+    path = write_gguf(tmp_path / "model.gguf", name, {}, {"a": zeros(1)})
+    with pytest.raises(UnsupportedArchitecture) as caught:
+        build_program(open_gguf(path))
+    assert caught.value.reason == LEFT_OUT[name]
+    assert str(caught.value.advice).startswith(LEFT_OUT[name]) and "llama" in str(caught.value.advice)
+
+
+def test_nothing_that_runs_is_left_out() -> None:
+    assert not set(LEFT_OUT) & set(supported_architectures())
 
 
 def test_every_error_of_a_file_is_an_engine_error() -> None:

@@ -158,14 +158,22 @@ class UnsupportedTensorType(ModelFileError):
 
 
 class UnsupportedArchitecture(ModelFileError):
-    """No program is known for a file's `general.architecture`."""
+    """No program is known for a file's `general.architecture`; of some it is known why."""
 
-    def __init__(self, architecture: str, supported: Iterable[str], path: Path | None = None) -> None:
+    def __init__(
+        self,
+        architecture: str,
+        supported: Iterable[str],
+        path: Path | None = None,
+        reason: str | None = None,
+    ) -> None:
         self.architecture, self.supported, self.path = architecture, tuple(supported), path
+        self.reason = reason
         place = f"{path}: " if path is not None else ""
+        advice = f"supported: {', '.join(self.supported)}"
         super().__init__(
             f"{place}unsupported architecture {architecture!r}",
-            f"supported: {', '.join(self.supported)}",
+            f"{reason}; {advice}" if reason is not None else advice,
         )
 
 

@@ -5,10 +5,9 @@ from itertools import chain
 from pathlib import Path
 from types import MappingProxyType
 
-from rase_core.errors import UnsupportedArchitecture
 from rase_core.registration import ModelFacts
 
-from rase_models.architectures import build_program, supported_architectures
+from rase_models.architectures import build_program, supported_architectures, unsupported
 from rase_models.gguf import open_gguf
 from rase_models.tokenizers import Tokenizer, fitted
 
@@ -20,9 +19,9 @@ ARCHITECTURE_ALIASES: Mapping[str, frozenset[str]] = MappingProxyType(
 
 def check_architecture(name: str | None) -> None:
     """Check the name of an architecture before there is a file; raises UnsupportedArchitecture."""
-    supported = supported_architectures()
-    if name is not None and name not in {*supported, *chain(*ARCHITECTURE_ALIASES.values())}:
-        raise UnsupportedArchitecture(name, supported)
+    known = {*supported_architectures(), *chain(*ARCHITECTURE_ALIASES.values())}
+    if name is not None and name not in known:
+        raise unsupported(name)
 
 
 def describe_gguf(path: Path, tokenizer: Tokenizer | None = None) -> ModelFacts:

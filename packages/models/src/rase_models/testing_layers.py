@@ -39,6 +39,7 @@ TENSORS: Mapping[str, tuple[str, ...]] = {
     **dict.fromkeys(
         ("arcee", "jais2", "nemotron", "starcoder2"), ("attn_norm", *_ATTENTION, "ffn_norm", *_PLAIN)
     ),
+    "minimax-m3": (*_MIXED, "exp_probs_b.bias"),
     "afmoe": (*_MIXED, "attn_gate", *_POST_NORMS, "exp_probs_b.bias"),
     "cohere2moe": ("attn_norm", *_ATTENTION, *_EXPERTS, *_SHARED),
     "granite_swa": (*LLAMA, "attn_sinks"),

@@ -88,6 +88,13 @@ METADATA: Mapping[str, Metadata] = {
     "deepseek32": {**_LATENT_EXPERTS, "attention.indexer.top_k": CONTEXT},
     "glm-dsa": {**_LATENT_EXPERTS, "attention.indexer.top_k": CONTEXT},
     "grok": _CHOICE,
+    "minimax-m3": {
+        **_CHOICE,
+        "expert_shared_count": 1,
+        "expert_weights_norm": True,
+        "attention.indexer.top_k": 16,
+        "attention.indexer.block_size": 8,
+    },
     "nanbeige": {"num_loops": 2, "skip_loop_final_norm": True},
     "deepseek2-ocr": {**_CHOICE, "expert_shared_count": 1, "attention.head_count_kv": HEADS},
     "dots1": {**_CHOICE, "expert_shared_count": 1},

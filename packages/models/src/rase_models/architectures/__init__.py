@@ -1,6 +1,7 @@
 """The architectures that rase runs, by the name that a file gives in `general.architecture`."""
 
 from collections.abc import Callable, Mapping
+from pathlib import Path
 from types import MappingProxyType
 
 from rase_core.errors import UnsupportedArchitecture
@@ -70,6 +71,7 @@ from rase_models.architectures import (
     minicpm,
     minicpm3,
     minimax_m2,
+    minimax_m3,
     mistral3,
     mistral4,
     mpt,
@@ -114,6 +116,7 @@ from rase_models.architectures import (
     xverse,
 )
 from rase_models.architectures.builder import ProgramBuilder
+from rase_models.architectures.left_out import LEFT_OUT
 from rase_models.gguf import GgufFile
 from rase_models.program import Program
 
@@ -183,6 +186,7 @@ ARCHITECTURES: Mapping[str, Callable[[ProgramBuilder], Program]] = MappingProxyT
         "minicpm": minicpm.build,
         "minicpm3": minicpm3.build,
         "minimax-m2": minimax_m2.build,
+        "minimax-m3": minimax_m3.build,
         "mistral3": mistral3.build,
         "mistral4": mistral4.build,
         "mpt": mpt.build,
@@ -235,6 +239,11 @@ def supported_architectures() -> tuple[str, ...]:
     return tuple(sorted(ARCHITECTURES))
 
 
+def unsupported(name: str, path: Path | None = None) -> UnsupportedArchitecture:
+    """Return the error for an architecture that is not run, which says why if it is known."""
+    return UnsupportedArchitecture(name, supported_architectures(), path, LEFT_OUT.get(name))
+
+
 def build_program(file: GgufFile, context_length: int | None = None) -> Program:
     """Build the Program of a model from its metadata and tensor table.
 
@@ -246,5 +255,5 @@ def build_program(file: GgufFile, context_length: int | None = None) -> Program:
     """
     name = file.architecture
     if name not in ARCHITECTURES:
-        raise UnsupportedArchitecture(name, supported_architectures(), file.path)
+        raise unsupported(name, file.path)
     return ARCHITECTURES[name](ProgramBuilder(file, context_length))
