@@ -9,6 +9,7 @@ import pytest
 from rase_core.errors import ContextOverflow, EngineError, InvalidParameter, UnencodableText
 from rase_core.sampling import GenerationConfig
 from rase_models import Engine
+from rase_models.request import Conversation, Terms
 
 CONFIG = GenerationConfig(max_tokens=1)
 HUGE = "a" * 8_000_000
@@ -27,7 +28,7 @@ def test_a_text_that_is_much_too_long_is_not_even_tokenised(engine: Engine, tiny
         lambda: engine.generate("m", HUGE, CONFIG),
         lambda: engine.stream_generate("m", HUGE, CONFIG),
         lambda: engine.chat("m", [{"role": "user", "content": HUGE}], CONFIG),
-        lambda: engine.encode_chat("m", [{"role": "user", "content": HUGE}], must_fit=True),
+        lambda: engine.prompt_tokens("m", Conversation([{"role": "user", "content": HUGE}])),
         lambda: engine.generate_file(tiny_path, None, HUGE, CONFIG),
     )
     start = time.process_time()
@@ -116,3 +117,30 @@ def test_what_is_no_text_is_not_counted(engine: Engine, text: Any) -> None:
 def test_what_is_no_name_of_a_model_is_refused(engine: Engine, model: Any) -> None:
     with pytest.raises(EngineError):
         engine.generate(model, "a", CONFIG)
+
+
+class Read(list[dict[str, str]]):
+    """Messages that count how often they are gone through."""
+
+    times = 0
+
+    def __iter__(self) -> Iterator[dict[str, str]]:
+        self.times += 1
+        return super().__iter__()
+
+
+def test_the_prompt_of_a_request_is_made_once(engine: Engine) -> None:
+    messages = Read([{"role": "user", "content": "abc"}])
+    question = Conversation(messages, Terms(config=CONFIG), is_read=True)
+    tokens = engine.prompt_tokens("m", question)
+    times = messages.times
+    engine.reading("m", question)
+    assert engine.submit("m", question).result()[0].prompt_tokens == tokens
+    assert messages.times == times > 0
+
+
+def test_another_model_has_a_prompt_of_its_own_for_a_conversation(engine: Engine) -> None:
+    engine.import_model(engine.inspect("m").weights_path, "terse", chat_template="{# short #}hi")
+    question = Conversation([{"role": "user", "content": "abc"}])
+    assert engine.prompt_tokens("m", question) > engine.prompt_tokens("terse", question)
+    assert engine.prompt_tokens("m", question) > 2

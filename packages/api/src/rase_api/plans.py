@@ -49,11 +49,11 @@ class Conversation:
     def asks(self, engine: ServingEngine, model_id: str, config: GenerationConfig) -> Iterator[Ask]:
         """Yield the one question."""
         config = without(engine, model_id, config, self.words)
-        tokens = self._count(engine, model_id) if self.is_counted else None
         terms = Terms(config=config, n=self.n, response_format=self.response_format, logprobs=self.logprobs)
         question = request.Conversation(
             self.messages, terms, self.is_continued, self.options, is_read=self.is_read
         )
+        tokens = engine.prompt_tokens(model_id, question) if self.is_counted else None
         reading = engine.reading(model_id, question) if self.is_read else None
         yield Ask(0, self.n, partial(engine.submit, model_id, question), tokens, reading)
 
@@ -63,17 +63,6 @@ class Conversation:
             model_id, self.messages, continue_final_message=self.is_continued, options=self.options
         )
         return engine.load(model_id), text
-
-    def _count(self, engine: ServingEngine, model_id: str) -> int:
-        return len(
-            engine.encode_chat(
-                model_id,
-                self.messages,
-                continue_final_message=self.is_continued,
-                options=self.options,
-                must_fit=True,
-            )
-        )
 
 
 @dataclass(frozen=True, slots=True)

@@ -149,16 +149,8 @@ class ServingEngine(Protocol):
     ) -> str:
         """Return the prompt that a conversation becomes."""
 
-    def encode_chat(
-        self,
-        model_id: str,
-        messages: Messages,
-        *,
-        continue_final_message: bool = False,
-        options: ChatOptions | None = None,
-        must_fit: bool = False,
-    ) -> list[int]:
-        """Return the tokens of that prompt; one that `must_fit` may be refused before it is tokenised."""
+    def prompt_tokens(self, model_id: str, conversation: Conversation) -> int:
+        """Return how many tokens its prompt has."""
 
     def reading(self, model_id: str, conversation: Conversation) -> Reading:
         """Return what tells the parts of its answers apart."""

@@ -121,17 +121,9 @@ class ScriptedEngine:
         lines = [f"{message['role']}: {message['content']}" for message in messages]
         return "\n".join(lines)
 
-    def encode_chat(
-        self,
-        model_id: str,
-        messages: Messages,
-        *,
-        continue_final_message: bool = False,
-        options: ChatOptions | None = None,
-        must_fit: bool = False,
-    ) -> list[int]:
-        """Return the bytes of that."""
-        return list(self.render(model_id, messages).encode())
+    def prompt_tokens(self, model_id: str, conversation: Conversation) -> int:
+        """Count the bytes of that."""
+        return len(self.render(model_id, conversation.messages).encode())
 
     def reading(self, model_id: str, conversation: Conversation) -> Reading:
         """Read as the template's models write."""

@@ -29,7 +29,6 @@ from rase_models.request import (
     Question,
     TermOptions,
     Terms,
-    refuse_long,
 )
 from rase_models.session_cache import Check, nothing_against
 from rase_models.text_stream import IsCancelled, TextStream
@@ -119,17 +118,14 @@ class Engine(ModelHost):
         *,
         continue_final_message: bool = False,
         options: ChatOptions | None = None,
-        must_fit: bool = False,
     ) -> list[int]:
-        """Return the tokens of the prompt that a conversation becomes; raises what `render` raises.
-
-        One that `must_fit` the context may be refused before it is tokenised: ContextOverflow.
-        """
+        """Return the tokens of the prompt that a conversation becomes; raises what `render` raises."""
         text = self.render(model_id, messages, continue_final_message=continue_final_message, options=options)
-        session = self.load(model_id)
-        if must_fit:
-            refuse_long(text, session.tokenizer, session.decoder.context_length)
-        return session.tokenizer.encode_prompt(text)
+        return self.load(model_id).tokenizer.encode_prompt(text)
+
+    def prompt_tokens(self, model_id: str, conversation: Conversation) -> int:
+        """Return how many tokens the prompt of a conversation has; raises what `submit` raises for it."""
+        return len(conversation.tokens(self.load(model_id)))
 
     def reading(self, model_id: str, conversation: Conversation) -> Reading:
         """Return what tells thought, content and calls of tools apart in the answers to a conversation.

@@ -1,6 +1,6 @@
 """What is asked of a model, and the scheduler's request that it becomes."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from types import NoneType
@@ -104,12 +104,34 @@ class Completion:
         return _request(prompt, tokenizer, self.terms, defaults, continues=True)
 
 
+class _Prompts:
+    """The prompt that a conversation became last, by what made it: several parts of a request ask for it."""
+
+    def __init__(self) -> None:
+        self._text: tuple[ChatTemplate, str] | None = None
+        self._tokens: tuple[Tokenizer, str, Sequence[int]] | None = None
+
+    def text(self, template: ChatTemplate, render: Callable[[], str]) -> str:
+        """Return what `render` gives for this template."""
+        known = self._text
+        if known is None or known[0] is not template:
+            known = self._text = (template, render())
+        return known[1]
+
+    def tokens(self, tokenizer: Tokenizer, text: str) -> Sequence[int]:
+        """Return the tokens of a prompt."""
+        known = self._tokens
+        if known is None or known[0] is not tokenizer or known[1] != text:
+            known = self._tokens = (tokenizer, text, tokenizer.encode_prompt(text))
+        return known[2]
+
+
 @dataclass(frozen=True, slots=True)
 class Conversation:
     """Messages to be answered, or the last of them to be gone on with.
 
     An answer that `is_read` has the markers of thoughts and calls in its text, also those that are special
-    tokens.
+    tokens. Its prompt is made once for a model in memory: messages and options are not to change.
     """
 
     messages: Messages
@@ -117,6 +139,7 @@ class Conversation:
     continue_final_message: bool = False
     options: ChatOptions = field(default_factory=ChatOptions)
     is_read: bool = False
+    _prompts: _Prompts = field(default_factory=_Prompts, init=False, repr=False, compare=False)
 
     def request(self, session: Session) -> GenerationRequest:
         """Return the request to a model.
@@ -125,22 +148,29 @@ class Conversation:
         template teaches no calls of, UnencodableText, UnenforceableFormat, and ContextOverflow early.
         """
         prompt, tokenizer = self.prompt(session.template), session.tokenizer
-        refuse_long(prompt, tokenizer, session.decoder.context_length)
+        tokens = _tokens(prompt, self.tokens(session))
         defaults, continues = session.manifest.default_config(), self.continue_final_message
-        tokens = _tokens(prompt, tokenizer.encode_prompt(prompt))
         request = _request(tokens, tokenizer, self.terms, defaults, continues=continues)
         return ChatRules(session, self.options, prompt, is_read=self.is_read).applied(
             request, self.terms.response_format
         )
 
+    def tokens(self, session: Session) -> Sequence[int]:
+        """Return the tokens of the prompt; raises what `prompt` raises, and ContextOverflow early."""
+        prompt = self.prompt(session.template)
+        refuse_long(prompt, session.tokenizer, session.decoder.context_length)
+        return self._prompts.tokens(session.tokenizer, prompt)
+
     def prompt(self, template: ChatTemplate) -> str:
         """Return the text of the prompt."""
-        return template.render(
+        render = partial(
+            template.render,
             self.messages,
             add_generation_prompt=True,
             continue_final_message=self.continue_final_message,
             **self.options.template_values(),
         )
+        return self._prompts.text(template, render)
 
     def reading(self, session: Session) -> Reading:
         """Return what reads the answers, which are to be `is_read`; raises as `request` does."""
