@@ -118,12 +118,12 @@ class Counting:
 
 def test_more_of_the_likeliest_are_asked_for_where_few_do_not_reach_top_p() -> None:
     ranker, random = Counting(), np.random.default_rng(2)
-    steep, flat = random.normal(0, 9, 5000), random.normal(0, 4, 5000)
+    steep, flat = random.normal(0, 9, 5000), random.normal(0, 2, 5000)
     samplers = [Sampler(GenerationConfig(top_k=0, seed=3)), Sampler(GenerationConfig(top_k=0, min_p=0))]
     rows = np.stack([steep, flat]).astype(np.float32)
     chosen = Chooser(ranker).choose(samplers, [0, 0], rows)
     assert chosen == [sampler.sample(row, 0) for sampler, row in zip(samplers, rows, strict=True)]
-    assert ranker.asked == [(2, 64, True), (1, 512, True)]
+    assert ranker.asked == [(2, 64, True), (1, 512, False), (1, 4096, False)]
 
 
 def test_rows_without_a_sampler_are_left_open() -> None:

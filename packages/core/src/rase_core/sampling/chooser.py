@@ -6,15 +6,17 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from rase_core.decoder import Logits, LogitsRanker
+from rase_core.decoder import Logits, LogitsRanker, TopLogits
 from rase_core.sampling.config import GenerationConfig
 from rase_core.sampling.narrowing import Draw, Narrowing
 from rase_core.sampling.sampler import Sampler
 
 OPEN = -1
 """In the place of a token: its sampler has to see the row."""
-_BREADTH, _MOST = 64, 512
-"""How many of the likeliest are looked at first where a request sets no number, and the most at all."""
+_BREADTH, _WIDER = 64, (512, 4096)
+"""How many of the likeliest are looked at where a request sets no number: at first, and when too few are."""
+_MOST = 512
+"""The largest number that a request may set."""
 
 _UNSOUND = -1
 
@@ -58,12 +60,18 @@ class Chooser:
         """Write to `chosen` what can be told by the likeliest."""
         vocab_size = logits.shape[1]
         breadth = max(_breadth(one.sampler.config, vocab_size) for one in asked)
-        ranking = _Ranking.of(self._ranker, logits, range(len(logits)), breadth, asked)
+        with_totals = any(_looks_at_totals(one.sampler.config) for one in asked)
+        top = self._ranker.top_logits(logits, breadth, with_totals=with_totals)
+        totals = top.totals if top.totals is not None else np.zeros(len(logits))
+        ranking = _Ranking.of(range(len(logits)), top, logits, totals)
         sound = [one for one in asked if ranking.is_sound(one.row, changes.get(one.row))]
-        rest = ranking.choose(sound, chosen)
-        if rest and vocab_size > _MOST:
-            rows = [one.row for one in rest]
-            _Ranking.of(self._ranker, logits[rows], rows, _MOST, rest).choose(rest, chosen)
+        asked = ranking.choose(sound, chosen)
+        for wider in _WIDER:
+            if not asked or vocab_size <= wider:
+                return
+            rows = [one.row for one in asked]
+            top = self._ranker.top_logits(logits[rows], wider)
+            asked = _Ranking.of(rows, top, logits[rows], totals[rows]).choose(asked, chosen)
 
 
 def _breadth(config: GenerationConfig, vocab_size: int) -> int:
@@ -122,14 +130,12 @@ class _Ranking:
 
     @classmethod
     def of(
-        cls, ranker: LogitsRanker, logits: Logits, rows: Sequence[int], breadth: int, asked: Sequence[_Asked]
+        cls, rows: Sequence[int], top: TopLogits, logits: Logits, totals: NDArray[np.float64]
     ) -> "_Ranking":
-        """Rank logits of these rows, all that are asked for among them."""
-        with_totals = any(_looks_at_totals(one.sampler.config) for one in asked)
-        top = ranker.top_logits(logits, breadth, with_totals=with_totals)
-        totals = top.totals if top.totals is not None else np.zeros(len(rows))
+        """Return the ranking of logits, float32 [rows, vocab], that belong to these rows."""
+        places = {row: place for place, row in enumerate(rows)}
         likeliest = np.take_along_axis(logits, top.tokens, axis=1)
-        return cls({row: i for i, row in enumerate(rows)}, top.tokens, likeliest, top.infinite, totals)
+        return cls(places, top.tokens, likeliest, top.infinite, totals)
 
     def is_sound(self, row: int, change: _Change | None) -> bool:
         """Tell whether all logits were finite, and some are left that penalties do not forbid."""
