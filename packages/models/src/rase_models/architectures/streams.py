@@ -1,7 +1,7 @@
 """Several streams of rows, of which layers change one and predict the others (AltUp).
 
-https://arxiv.org/abs/2301.13310. A layer predicts all streams, works on the active one, and corrects all by how
-far its prediction of that one was off. The streams are parts of one buffer.
+https://arxiv.org/abs/2301.13310. A layer predicts all streams, works on the active one, and corrects all by
+how far its prediction of that one was off. The streams are parts of one buffer.
 """
 
 from dataclasses import dataclass

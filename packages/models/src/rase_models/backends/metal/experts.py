@@ -35,7 +35,7 @@ def _mixed(
         rows, shares = rows * shares[..., None, None], mx.ones_like(shares)
     chosen = _Chosen(run, experts, is_sorted)
     gate = chosen.product(op.gate, op.gate_scales, op.gate_bias, rows)
-    up = chosen.product(op.up, op.up_scales, op.up_bias, rows)
+    up = gate if op.multiplies_once else chosen.product(op.up, op.up_scales, op.up_bias, rows)
     down = chosen.product(op.down, op.down_scales, op.down_bias, GATES[op.activation](gate, up))
     return down[:, :, 0] * shares[..., None]
 

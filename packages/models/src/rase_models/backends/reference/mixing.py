@@ -24,26 +24,27 @@ def scale(op: Scale, run: "Run") -> None:
 
 def blend(op: Blend, run: "Run") -> None:
     x, y = run.buffers[op.x][:, None], run.buffers[op.y][:, None]
-    shares: list[Floats] = []
+    share: Floats = np.zeros((1, 1, 1), np.float32)
     if op.weight is not None:
-        shares.append(run.weights[op.weight].reshape(1, -1, x.shape[2]))
+        share = np.add(share, run.weights[op.weight].reshape(1, -1, x.shape[2]))
     if op.gate is not None:
-        shares.append(run.buffers[op.gate].reshape(len(x), -1, x.shape[2]))
-    share = np.float32(sum(shares))
+        share = np.add(share, run.buffers[op.gate].reshape(len(x), -1, x.shape[2]))
     run.buffers[op.out] = (x + (y - x) * share).reshape(len(x), -1)
 
 
 def mix_parts(op: MixParts, run: "Run") -> None:
     x, base = (run.buffers[name].reshape(len(run.buffers[name]), -1, op.length) for name in (op.x, op.base))
-    weights = run.buffers[op.weights].reshape(len(x), base.shape[1], x.shape[1]) + np.float32(op.offset)
-    run.buffers[op.out] = (base + weights @ x).reshape(len(x), -1)
+    weights = run.buffers[op.weights].reshape(len(x), base.shape[1], x.shape[1])
+    mixed = base + (weights + np.float32(op.offset)) @ x
+    run.buffers[op.out] = np.asarray(mixed, np.float32).reshape(len(x), -1)
 
 
 def rescale(op: Rescale, run: "Run") -> None:
     x = run.buffers[op.x].reshape(len(run.buffers[op.x]), op.heads, -1)
     wanted = np.square(run.buffers[op.like]).sum(axis=-1)[:, None, None]
     found = np.square(x).sum(axis=-1, keepdims=True)
-    run.buffers[op.out] = (x * np.sqrt(wanted / (found + np.float32(op.eps)))).reshape(len(x), -1)
+    rescaled: Floats = np.asarray(x * np.sqrt(wanted / (found + np.float32(op.eps))), np.float32)
+    run.buffers[op.out] = rescaled.reshape(len(x), -1)
 
 
 def sparsify(op: Sparsify, run: "Run") -> None:

@@ -295,7 +295,9 @@ def _within_best_groups(op: MoeFfn, rank: Floats) -> Floats:
 
 def _expert(op: MoeFfn, run: Run, expert: int, x: Floats) -> Floats:
     gate = _expert_linear(run, op.gate, op.gate_scales, op.gate_bias, expert, x)
-    up = _expert_linear(run, op.up, op.up_scales, op.up_bias, expert, x)
+    up = gate
+    if not op.multiplies_once:
+        up = _expert_linear(run, op.up, op.up_scales, op.up_bias, expert, x)
     hidden = gated(op.activation, gate, up)
     return _expert_linear(run, op.down, op.down_scales, op.down_bias, expert, hidden)
 

@@ -157,10 +157,13 @@ def _with_bias(op: int, biases: int, expert: int, column: int, values: Any) -> A
     return add(values, load_f32x16(biases + 4 * (expert * load_i64(op + N) + column)))
 
 
-def gated_experts(format_name: str, up_format_name: str, activation: str, writes_records: int) -> Any:
+def gated_experts(
+    format_name: str, up_format_name: str, activation: str, writes_records: int, same: int = 0
+) -> Any:
     """Build the kernel of activation(gate) * up for the slots, gate W and up W2, N outputs of K columns.
 
-    The input is RECORDS or X, by each one's type, the output OUTPUT_RECORDS or Y, by `writes_records`.
+    The input is RECORDS or X, by each one's type, the output OUTPUT_RECORDS or Y, by `writes_records`. W2 may
+    be the `same` matrices as W.
     """
     gate_form, up_form = form_named(format_name), form_named(up_format_name)
     gate_slots, up_slots, gate_function = _slots(gate_form), _slots(up_form), gate_named(activation)
@@ -190,7 +193,7 @@ def gated_experts(format_name: str, up_format_name: str, activation: str, writes
             store_f32x16(y, low)
             store_f32x16(y + GROUP_LINE, high)
 
-    multiply_rows = multiply_pair(gate_form, up_form, write_pair)
+    multiply_rows = multiply_pair(gate_form, up_form, write_pair, same=bool(same))
 
     @compiled
     def multiply_unit(thread: int, op: int, context: int, unit: int) -> None:

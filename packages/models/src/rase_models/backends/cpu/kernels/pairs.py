@@ -15,13 +15,14 @@ PAIR_LINE = 2 * GROUP_LINE
 """Bytes of the outputs of a pair for one row."""
 
 
-def multiply_pair(gate_form: WeightFormat, up_form: WeightFormat, write: Any) -> Any:
+def multiply_pair(gate_form: WeightFormat, up_form: WeightFormat, write: Any, *, same: bool = False) -> Any:
     """Return the compiled function that multiplies rows by a pair of groups of two matrices.
 
     It is multiply(op, place, pair, rows, gate, up, gate_x, up_x, products): the matrices begin at `gate` and
     `up`, of K columns, and the rows at `gate_x` and `up_x`, as records or as float32 rows X_STRIDE apart;
     `products` is scratch memory. What it makes of each row goes to the compiled function write(op, place,
-    pair, row, gates, ups), as the addresses of a pair of outputs.
+    pair, row, gates, ups), as the addresses of a pair of outputs. Where up is the `same` matrix as the
+    gate, it is multiplied by once.
     """
     multiply_gate, multiply_up = multiply_group(gate_form), multiply_group(up_form)
     gate_nbytes, gate_columns = gate_form.nbytes, gate_form.columns
@@ -39,10 +40,11 @@ def multiply_pair(gate_form: WeightFormat, up_form: WeightFormat, write: Any) ->
                 at, to = 2 * pair + half, GROUP_LINE * half
                 w = gate + at * gate_blocks * gate_nbytes
                 multiply_gate(w, gate_blocks, gate_x, stride, alone, row, end, products + to, PAIR_LINE, 0)
-                w = up + at * up_blocks * up_nbytes
-                multiply_up(w, up_blocks, up_x, stride, alone, row, end, ups + to, PAIR_LINE, 0)
+                if not same:
+                    w = up + at * up_blocks * up_nbytes
+                    multiply_up(w, up_blocks, up_x, stride, alone, row, end, ups + to, PAIR_LINE, 0)
             for r in range(row, end):
                 offset = (r - row) * PAIR_LINE
-                write(op, place, pair, r, products + offset, ups + offset)
+                write(op, place, pair, r, products + offset, (products if same else ups) + offset)
 
     return multiply

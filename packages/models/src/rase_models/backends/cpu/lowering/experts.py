@@ -121,7 +121,8 @@ def _emit_gated(low: Lowering, step: MoeFfn, memory: ExpertMemory, routing: Word
         words |= {abi.Y: target.address, abi.Y_STRIDE: target.stride}
     reads = [_ROUTES, _GATHERED, _GATHERED_RECORDS]
     parameters = (gate.form.name, up.form.name, step.activation.value, int(as_records))
-    low.emit(KernelKey("gated_experts", parameters), words, reads, [_HIDDEN])
+    kernel = KernelKey("gated_experts", (*parameters, 1) if step.multiplies_once else parameters)
+    low.emit(kernel, words, reads, [_HIDDEN])
 
 
 def _emit_down(low: Lowering, step: MoeFfn, memory: ExpertMemory, routing: Words) -> None:

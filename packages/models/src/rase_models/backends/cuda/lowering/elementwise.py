@@ -29,6 +29,7 @@ KINDS = {
     Activation.CLAMPED_SWIGLU: 5,
     Activation.RELU: 6,
     Activation.RELU_SQUARED: 7,
+    Activation.EXP: 8,
 }
 """The numbers that elementwise.cu has for activations."""
 

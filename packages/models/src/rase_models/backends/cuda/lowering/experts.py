@@ -40,13 +40,16 @@ def moe_ffn(op: MoeFfn, run: Run) -> None:
         for bias, scales in ((op.gate_bias, op.gate_scales), (op.up_bias, op.up_scales))
     )
     matrices = run.weights[op.gate], run.weights[op.up]
-    if groups is None and matrices[0].source == matrices[1].source:
+    if groups is None and matrices[0].source == matrices[1].source and not op.multiplies_once:
         biases = u64(of_up.bias), u64(of_up.part_scales)
         sources = source_of(run, x, matrices[0])
         launch_gated(run, int(gate), matrices, of_gate, biases, op.activation, sources)
     else:
         _multiply(run, x, int(gate), matrices[0], of_gate, groups)
-        _multiply(run, x, int(up), matrices[1], of_up, groups)
+        if op.multiplies_once:
+            up = gate
+        else:
+            _multiply(run, x, int(up), matrices[1], of_up, groups)
         count, widths = run.rows * used * inner, (i32(inner), i32(inner))
         run.each(ELEMENTWISE, "gate", count, gate, gate, up, *widths, i32(KINDS[op.activation]))
     width = run.width(op.out)

@@ -11,7 +11,7 @@ _WARPS = 4
 def short_conv(op: ShortConv, run: Run) -> None:
     x, out, width = run.read(op.x), run.written(op.out), run.width(op.x)
     grid = (-(-width // 128), run.sequences, 1)
-    arguments = (out, x, run.vector(op.weight), run.vector(op.bias), *_state(run, op.state))
+    arguments = (out, x, run.vector(op.weight), run.vector(op.bias), *state_of(run, op.state))
     run.launch(_RECURRENT, "short_conv", grid, *arguments, i32(width), i32(op.taps), threads=128)
 
 
@@ -23,7 +23,7 @@ def state_scan(op: StateScan, run: Run) -> None:
         *values,
         run.vector(op.decay),
         run.vector(op.skip),
-        *_state(run, op.state),
+        *state_of(run, op.state),
     )
     sizes = (i32(op.heads), i32(op.groups), i32(length), i32(depth))
     grid = (-(-length // _WARPS), op.heads, run.sequences)
@@ -33,13 +33,13 @@ def state_scan(op: StateScan, run: Run) -> None:
 def gated_delta(op: GatedDelta, run: Run) -> None:
     keys, values = run.width(op.k) // op.key_heads, run.width(op.v) // op.heads
     rows = (run.read(op.q), run.read(op.k), run.read(op.v), run.read(op.step), run.read(op.beta))
-    arguments = (run.written(op.out), *rows, run.vector(op.decay), *_state(run, op.state))
+    arguments = (run.written(op.out), *rows, run.vector(op.decay), *state_of(run, op.state))
     sizes = (i32(op.heads), i32(op.key_heads), i32(keys), i32(values), f32(op.eps))
     grid = (op.heads, run.sequences, 1)
     run.launch(_RECURRENT, "gated_delta", grid, *arguments, *sizes, threads=128, shared=8 * keys)
 
 
-def _state(run: Run, state: int) -> tuple[u64, ...]:
+def state_of(run: Run, state: int) -> tuple[u64, ...]:
     """Return the addresses of the states and of what says which rows and slot a sequence has."""
     names = ("positions", "firsts", "counts", "states")
     return u64(run.states[state].address), *(run.input(name) for name in names)

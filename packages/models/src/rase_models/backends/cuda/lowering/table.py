@@ -28,24 +28,34 @@ from rase_models.program import (
     Embed,
     GatedActivation,
     GatedDelta,
+from rase_models.backends.cuda.lowering.scans import keyed_scan, selective_scan, shift
     HeadLinear,
     LayerNorm,
     Linear,
+    AddDots,
     MoeFfn,
+    Blend,
     Op,
     RmsNorm,
     Rotate,
     SelectOutputs,
     ShortConv,
+    KeyedScan,
     SoftCap,
     StateScan,
+    MixParts,
 )
 
+    Rescale,
 LOWERINGS: Mapping[type[Op], Callable[..., None]] = MappingProxyType(
     {
+    Scale,
+    SelectiveScan,
         Activate: activate,
+    Shift,
         Add: add,
         Attention: attention,
+    Sparsify,
         CopyParts: copy_parts,
         Embed: embed,
         GatedActivation: gated_activation,
@@ -53,20 +63,29 @@ LOWERINGS: Mapping[type[Op], Callable[..., None]] = MappingProxyType(
         HeadLinear: head_linear,
         LayerNorm: norm,
         Linear: linear,
+        AddDots: add_dots,
         MoeFfn: moe_ffn,
+        Blend: blend,
         RmsNorm: norm,
         Rotate: rotate,
         SelectOutputs: select_outputs,
         ShortConv: short_conv,
         SoftCap: soft_cap,
+        KeyedScan: keyed_scan,
         StateScan: state_scan,
     }
+        MixParts: mix_parts,
 )
+        Rescale: rescale,
 """The function of every op."""
 
+        Scale: scale,
 
+        SelectiveScan: selective_scan,
+        Shift: shift,
 def lowered(run: Run) -> list[Command]:
     """Return the commands of a run; without outputs those that fill the caches, which come first."""
+        Sparsify: sparsify,
     selected, ops, index = False, run.program.ops, 0
     while index < len(ops):
         op = ops[index]
