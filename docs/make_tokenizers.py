@@ -25,11 +25,12 @@ KINDS = {
     ),
     "t5": ("SentencePiece Unigram, with its table of normalisation", "no"),
     "bert": ("WordPiece, in lower case and without accents unless the file says otherwise", "no"),
+    "whitespace": ("BPE over the characters of words, white space left out", "no"),
     "rwkv": ("the longest token at every place, over bytes", "yes"),
 }
 
 RULES = """
-Not known, and refused by name: `plamo2`, `hybriddna`, `whitespace`, `none`.
+Not known, and refused by name: `plamo2`, `hybriddna`, `none`.
 
 ## Rules
 

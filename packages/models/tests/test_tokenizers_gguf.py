@@ -269,7 +269,7 @@ NO_NUMBERS = np.zeros(0, np.float32)
 
 HOSTILE_BYTE_LEVEL: list[tuple[dict[str, Any], str]] = [
     ({"ggml__model": None}, "tokenizer.ggml.model"),
-    ({"ggml__model": "klingon"}, "'klingon'.*known: gpt2, llama, gemma4, t5, bert, rwkv"),
+    ({"ggml__model": "klingon"}, "'klingon'.*known: gpt2, llama, gemma4, t5, bert, rwkv, whitespace"),
     ({"ggml__model": 7}, "tokenizer.ggml.model"),
     ({"ggml__tokens": None}, "tokenizer.ggml.tokens"),
     ({"ggml__tokens": ()}, "tokenizer.ggml.tokens.*empty"),

@@ -42,6 +42,7 @@ SPECIAL: Mapping[str, Mapping[str, Any]] = {
     "unigram": {"bos_token_id": 0, "eos_token_id": 2, "unknown_token_id": 3, "add_eos_token": False},
     "gemma4": {"bos_token_id": 1, "eos_token_id": 2, "unknown_token_id": 0},
     "rwkv": {},
+    "whitespace": {"unknown_token_id": 0},
     "bert": {
         "unknown_token_id": DATA["bert"]["ids"]["[UNK]"],
         "cls_token_id": DATA["bert"]["ids"]["[CLS]"],
@@ -73,6 +74,21 @@ def test_gemma4_and_rwkv_are_lossless(text: str) -> None:
         assert tokenizer.decode(ids) == text
         stream = tokenizer.detokenizer()
         assert b"".join(map(stream.push, ids)).decode() == text
+
+
+@pytest.mark.parametrize("case", ["as it is", "lowercase"])
+def test_words_without_white_space_merge_as_in_llama_cpp(case: str) -> None:
+    tokenizer = _tokenizer("whitespace", normalizer__lowercase=case == "lowercase")
+    for text, ids in zip(DATA["texts"], DATA["whitespace"]["expected"][case], strict=True):
+        assert tokenizer.encode(text, add_special_tokens=False, parse_special=False) == ids, text
+        if case == "as it is":
+            assert tokenizer.decode(ids) == "".join(text.split())
+
+
+def test_words_are_lowered_character_by_character() -> None:
+    tokenizer = _tokenizer("whitespace", normalizer__lowercase=True)
+    assert tokenizer.decode(tokenizer.encode("ΑΣ İ")) == "ασi\u0307"
+    assert tokenizer.decode(tokenizer.encode("a\x1cb\u3000c")) == "a\x1cbc"
 
 
 GEMMA4, RWKV = _tokenizer("gemma4"), _tokenizer("rwkv")

@@ -27,9 +27,11 @@ from rase_models.tokenizers.tokenizer import Compile, SpecialRules, Tokenizer
 from rase_models.tokenizers.unigram import CHARSMAP_KEY, SpaceRules, Unigram
 from rase_models.tokenizers.vocabulary import Vocabulary, read_vocabulary
 from rase_models.tokenizers.wordpiece import WordPiece
+from rase_models.tokenizers.words import WordBpe
 
 SCORES_KEY = "tokenizer.ggml.scores"
 ADD_SPACE_KEY = "tokenizer.ggml.add_space_prefix"
+LOWERCASE_KEY = "tokenizer.ggml.normalizer.lowercase"
 MERGE_SPACES_KEY = "tokenizer.ggml.remove_extra_whitespaces"
 
 
@@ -119,10 +121,17 @@ def _unigram(file: GgufFile) -> Tokenizer:
 
 def _wordpiece(file: GgufFile) -> Tokenizer:
     vocabulary = read_vocabulary(file, adds_bos=True, adds_eos=True)
-    lowercase = file.boolean("tokenizer.ggml.normalizer.lowercase", True)
+    lowercase = file.boolean(LOWERCASE_KEY, True)
     strips = file.boolean("tokenizer.ggml.normalizer.strip_accents", lowercase)
     model = WordPiece(vocabulary, lowercase=lowercase, strip_accents=strips)
     return _tokenizer(file, vocabulary, model, sentencepiece_bytes, None, adds_space=True)
+
+
+def _words(file: GgufFile) -> Tokenizer:
+    vocabulary = read_vocabulary(file, adds_bos=False)
+    lowercase = file.boolean(LOWERCASE_KEY, False)
+    model = WordBpe(table_of_merges(vocabulary, file.strings(MERGES_KEY)), lowercase=lowercase)
+    return _tokenizer(file, vocabulary, model, sentencepiece_bytes, None)
 
 
 def _rwkv(file: GgufFile) -> Tokenizer:
@@ -137,6 +146,7 @@ MODELS: Mapping[str, Callable[[GgufFile], Tokenizer]] = {
     "t5": _unigram,
     "bert": _wordpiece,
     "rwkv": _rwkv,
+    "whitespace": _words,
 }
 """By `tokenizer.ggml.model`."""
 
