@@ -26,6 +26,7 @@ from rase_models.testing_sketches import (
     WIDTH,
     Metadata,
     Tensors,
+    full_key,
     sketch,
 )
 
@@ -111,6 +112,7 @@ METADATA: Mapping[str, Metadata] = {
     "qwen3next": {"expert_feed_forward_length": INNER},
     "gemma3n": {"attention.shared_kv_layers": 2},
     "rwkv7": _RWKV7,
+    "mamba+normed": {"ssm.dt_b_c_rms": True},
     "kimi-linear": {"leading_dense_block_count": 1, "expert_feed_forward_length": INNER},
     "rwkv6": _RWKV6,
     "rwkv6qwen2": {**_RWKV6, "token_shift_count": 1},
@@ -305,7 +307,7 @@ def write(path: Path, name: str) -> Path:
         list: writer.add_array,
     }
     for key, value in metadata.items():
-        adders[type(value)](f"{architecture}.{key}", value)
+        adders[type(value)](full_key(architecture, key), value)
     writer.add_tokenizer_model("none")
     for tensor, values in tensors.items():
         writer.add_tensor(tensor, values)
