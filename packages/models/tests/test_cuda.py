@@ -162,7 +162,7 @@ def test_attention_is_that_of_the_reference_over_several_blocks(
 ) -> None:
     width, kept = heads * length, kv_heads * length
     op = Attention("a", "q", "k", "v", 0, heads, kv_heads, length, length, 0.3, window=window, soft_cap=cap)
-    assert heads // kv_heads % block_shape(op, 1).heads == 0
+    assert heads // kv_heads % block_shape(op, has_many_rows=True).heads == 0
     widths = {"q": width, "k": kept, "v": kept}
     looked_up = (Embed(name, f"{name}s") for name in widths)
     ops: tuple[Op, ...] = (*looked_up, op, SelectOutputs("logits", "a"))

@@ -41,7 +41,7 @@ struct Fiber {
 constexpr int warp_size = 32;
 constexpr size_t stack_size = 64 * 1024;
 constexpr unsigned char unset = 0xff;  // makes floats that nobody has written NaN
-constexpr int guard = 64;
+constexpr int guard = 4096;
 
 static std::vector<Fiber> fibers;
 static std::vector<char> stacks;

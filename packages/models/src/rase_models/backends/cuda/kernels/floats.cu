@@ -79,12 +79,12 @@ extern "C" __global__ void multiply_four_gated(
 
 extern "C" __global__ void multiply_one_joined(
     JOINED_PARAMETERS, PLANE_PARAMETERS, SECOND_PARAMETERS, THIRD_PARAMETERS, X_PARAMETERS) {
-    MULTIPLY_JOINED(1, WEIGHTS, SECOND, THIRD)
+    multiply_joined<1>(SEGMENTS, rows, columns);
 }
 
 extern "C" __global__ void multiply_four_joined(
     JOINED_PARAMETERS, PLANE_PARAMETERS, SECOND_PARAMETERS, THIRD_PARAMETERS, X_PARAMETERS) {
-    MULTIPLY_JOINED(4, WEIGHTS, SECOND, THIRD)
+    multiply_joined<4>(SEGMENTS, rows, columns);
 }
 
 extern "C" __global__ void dequantise(f16* out, const Stored* weights, i64 count) {

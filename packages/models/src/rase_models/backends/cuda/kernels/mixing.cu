@@ -67,6 +67,13 @@ extern "C" __global__ void sparsify(float* out, const float* x, int width, float
         out[first + place] = fmaxf(x[first + place] - cut, 0.0f);
 }
 
+extern "C" __global__ void xielu(float* out, const float* x, float above, float below, float slope, i64 count) {
+    i64 index = (i64)blockIdx.x * blockDim.x + threadIdx.x;
+    if (index >= count) return;
+    float value = x[index], high = fmaxf(value, 0.0f), low = fminf(value, 0.0f);
+    out[index] = above * high * high + below * (expm1f(low) - low) + slope * value;
+}
+
 // A block for each head: grid [heads, rows].
 extern "C" __global__ void add_dots(
     float* out, const float* x, const float* q, const float* k, const float* v, const float* weight, int width) {

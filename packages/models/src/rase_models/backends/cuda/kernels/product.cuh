@@ -108,10 +108,14 @@ __device__ void multiply_gated(
     if (out >= product.outs) return;
     int matrix = matrix_of(product, first, part);
     Parts<ROWS> parts = neighbours<ROWS>(product, first, part);
-    float gates[ROWS] = {}, ups[ROWS] = {};
-    i64 row = (i64)matrix * product.stride + out;
-    gate_weights.template dots<ROWS>(gates, row, product.columns, parts.x, parts.count);
-    up_weights.template dots<ROWS>(ups, row, product.columns, parts.x, parts.count);
+    float gates[ROWS], ups[ROWS];
+#pragma unroll 1
+    for (int time = 0; time < 2; ++time) {  // once in the code, which takes long to compile
+        Weights weights = time == 0 ? gate_weights : up_weights;
+#pragma unroll
+        for (int index = 0; index < ROWS; ++index) gates[index] = time == 0 ? 0.0f : ups[index], ups[index] = 0.0f;
+        weights.template dots<ROWS>(ups, (i64)matrix * product.stride + out, product.columns, parts.x, parts.count);
+    }
 #pragma unroll
     for (int index = 0; index < ROWS; ++index) {
         float gate = finished(product, matrix, out, warp_sum(gates[index]));
@@ -121,12 +125,29 @@ __device__ void multiply_gated(
     }
 }
 
-// One of three matrices by which the same rows are multiplied.
+// One of the matrices by which the same rows are multiplied.
+template <class Weights>
+struct Segment {
+    float* out;
+    int outs;
+    const float* bias;
+    Weights weights;
+};
+
+// The rows of three matrices one after another: grid [all outs / warps, rows of x / ROWS].
 template <int ROWS, class Weights>
-__device__ void multiply_one_of(
-    const Weights& weights, float* out, const float* bias, int outs, int own, int rows, int columns) {
-    Product product = {out, rows, outs, columns, 1, 1, outs, nullptr, bias, nullptr, 1.0f, 1.0f};
-    multiply_parts<ROWS>(product, weights, neighbours<ROWS>(product, blockIdx.y * ROWS, 0), 0, own);
+__device__ void multiply_joined(
+    Segment<Weights> segment, const Segment<Weights>& second, const Segment<Weights>& third, int rows, int columns) {
+    int out = own_out();
+    if (out >= segment.outs) {
+        out -= segment.outs;
+        bool is_second = out < second.outs;
+        if (!is_second) out -= second.outs;
+        segment = is_second ? second : third;
+    }
+    if (out >= segment.outs) return;
+    Product product = {segment.out, rows, segment.outs, columns, 1, 1, segment.outs, nullptr, segment.bias, nullptr, 1.0f, 1.0f};
+    multiply_parts<ROWS>(product, segment.weights, neighbours<ROWS>(product, blockIdx.y * ROWS, 0), 0, out);
 }
 
 #define PRODUCT_PARAMETERS                                                                                  \
@@ -139,12 +160,6 @@ __device__ void multiply_one_of(
 #define JOINED_PARAMETERS                                                                                   \
     int rows, int columns, float *out, int outs, const float *bias, float *out2, int outs2,                 \
         const float *bias2, float *out3, int outs3, const float *bias3
-
-// The rows of three matrices one after another: grid [all outs / warps, rows of x / ROWS].
-#define MULTIPLY_JOINED(ROWS, WEIGHTS, WEIGHTS2, WEIGHTS3)                                                  \
-    int own = own_out();                                                                                    \
-    if (own < outs) return multiply_one_of<ROWS>(WEIGHTS, out, bias, outs, own, rows, columns);             \
-    own -= outs;                                                                                            \
-    if (own < outs2) return multiply_one_of<ROWS>(WEIGHTS2, out2, bias2, outs2, own, rows, columns);        \
-    own -= outs2;                                                                                           \
-    if (own < outs3) multiply_one_of<ROWS>(WEIGHTS3, out3, bias3, outs3, own, rows, columns);
+#define SEGMENTS                                                                                            \
+    Segment<Weights>{out, outs, bias, WEIGHTS}, Segment<Weights>{out2, outs2, bias2, SECOND},               \
+        Segment<Weights>{out3, outs3, bias3, THIRD}

@@ -70,12 +70,12 @@ extern "C" __global__ void multiply_four_gated(
 
 extern "C" __global__ void multiply_one_joined(
     JOINED_PARAMETERS, PLANE_PARAMETERS, SECOND_PARAMETERS, THIRD_PARAMETERS, X_PARAMETERS) {
-    MULTIPLY_JOINED(1, WEIGHTS, SECOND, THIRD)
+    multiply_joined<1>(SEGMENTS, rows, columns);
 }
 
 extern "C" __global__ void multiply_four_joined(
     JOINED_PARAMETERS, PLANE_PARAMETERS, SECOND_PARAMETERS, THIRD_PARAMETERS, X_PARAMETERS) {
-    MULTIPLY_JOINED(4, WEIGHTS, SECOND, THIRD)
+    multiply_joined<4>(SEGMENTS, rows, columns);
 }
 
 // A thread for each group: f16 [groups, 32] of the matrix from group `first` on.

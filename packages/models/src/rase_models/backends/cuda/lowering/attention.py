@@ -8,7 +8,6 @@ from rase_models.program import Attention
 
 _SHARED_NBYTES = 44 * 1024  # of the 48 KiB that every GPU gives a block without being asked
 _MOST_HEADS, _MOST_ROWS = 8, 16
-_GROUPED = 4  # queries of which a thread reads keys and values once, where there are many
 _ENOUGH = 8
 _SPLITS = 16
 """Parts of the context that few rows are attended to in, so that one row keeps a GPU busy."""
@@ -31,7 +30,7 @@ def attention(op: Attention, run: Run) -> None:
     splits = _SPLITS if run.is_small else 1
     sums = run.scratch("sums", 4 * op.head_count * op.value_length * splits)
     states = run.scratch("states", 8 * op.head_count * splits)
-    shape = block_shape(op, 1 if run.is_small else _MOST_ROWS)
+    shape = block_shape(op, has_many_rows=not run.is_small)
     run.launch(
         run.attention,
         "attend_one" if run.is_small else "attend_four",
@@ -53,8 +52,16 @@ def attention(op: Attention, run: Run) -> None:
 
 @dataclass(frozen=True, slots=True)
 class BlockShape:
-    """What a block attends with: heads of one KV head, rows of a sequence, positions that it loads at once."""
+    """How much a block attends with.
 
+    Attributes:
+        group: queries for which a thread reads a key or a value once.
+        heads: of one KV head.
+        rows: of one sequence.
+        tile: positions that are loaded at once.
+    """
+
+    group: int
     heads: int
     rows: int
     tile: int
@@ -62,17 +69,17 @@ class BlockShape:
     @property
     def queries(self) -> int:
         """The queries that have a place in shared memory."""
-        queries = self.heads * self.rows
-        return queries if self.rows == 1 else -(-queries // _GROUPED) * _GROUPED
+        return -(-self.heads * self.rows // self.group) * self.group
 
 
-def block_shape(op: Attention, most_rows: int) -> BlockShape:
-    """Return the largest block, of a power of two of rows, for which shared memory suffices."""
+def block_shape(op: Attention, *, has_many_rows: bool) -> BlockShape:
+    """Return the largest block for which shared memory suffices."""
+    group, most_rows = (4, _MOST_ROWS) if has_many_rows else (1, 1)
     shared = op.head_count // op.head_count_kv
     heads = max(count for count in range(1, _MOST_HEADS + 1) if shared % count == 0)
     counts = (heads, *(count for count in (4, 2, 1) if count < heads and heads % count == 0))
     rows = [1 << power for power in reversed(range(most_rows.bit_length()))]
-    shapes = (BlockShape(*shape) for shape in product(counts, rows, (32, 16, 8)))
+    shapes = (BlockShape(group, *shape) for shape in product(counts, rows, (32, 16, 8)))
     fitting = (shape for shape in shapes if _shared_nbytes(op, shape) <= _SHARED_NBYTES)
     return max(fitting, key=lambda shape: (shape.queries >= _ENOUGH, shape.tile, shape.queries))
 

@@ -2,7 +2,7 @@
 
 from rase_models.backends.cuda.device import Source
 from rase_models.backends.cuda.lowering.run import Run, f32, i32, u64
-from rase_models.program import AddDots, Blend, MixParts, Rescale, Scale, Sparsify
+from rase_models.program import AddDots, Blend, MixParts, Rescale, Scale, Sparsify, Xielu
 
 _MIXING = Source("mixing.cu")
 
@@ -37,6 +37,11 @@ def sparsify(op: Sparsify, run: Run) -> None:
     x, out = run.read(op.x), run.written(op.out)
     sizes = (i32(run.width(op.x)), f32(op.deviations))
     run.launch(_MIXING, "sparsify", (run.rows, 1, 1), out, x, *sizes)
+
+
+def xielu(op: Xielu, run: Run) -> None:
+    bends = (f32(op.above), f32(op.below), f32(op.slope))
+    run.each(_MIXING, "xielu", run.count(op.x), run.written(op.out), run.read(op.x), *bends)
 
 
 def add_dots(op: AddDots, run: Run) -> None:

@@ -17,75 +17,86 @@ from rase_models.backends.cuda.lowering.elementwise import (
 )
 from rase_models.backends.cuda.lowering.experts import moe_ffn
 from rase_models.backends.cuda.lowering.fusion import fuse
+from rase_models.backends.cuda.lowering.mixing import (
+    add_dots,
+    blend,
+    mix_parts,
+    rescale,
+    scale,
+    sparsify,
+    xielu,
+)
 from rase_models.backends.cuda.lowering.products import embed, head_linear, linear
 from rase_models.backends.cuda.lowering.recurrent import gated_delta, short_conv, state_scan
 from rase_models.backends.cuda.lowering.run import Run
+from rase_models.backends.cuda.lowering.scans import keyed_scan, selective_scan, shift
 from rase_models.program import (
     Activate,
     Add,
+    AddDots,
     Attention,
+    Blend,
     CopyParts,
     Embed,
     GatedActivation,
     GatedDelta,
-from rase_models.backends.cuda.lowering.scans import keyed_scan, selective_scan, shift
     HeadLinear,
+    KeyedScan,
     LayerNorm,
     Linear,
-    AddDots,
+    MixParts,
     MoeFfn,
-    Blend,
     Op,
+    Rescale,
     RmsNorm,
     Rotate,
-    SelectOutputs,
-    ShortConv,
-    KeyedScan,
-    SoftCap,
-    StateScan,
-    MixParts,
-)
-
-    Rescale,
-LOWERINGS: Mapping[type[Op], Callable[..., None]] = MappingProxyType(
-    {
     Scale,
     SelectiveScan,
-        Activate: activate,
+    SelectOutputs,
     Shift,
-        Add: add,
-        Attention: attention,
+    ShortConv,
+    SoftCap,
     Sparsify,
+    StateScan,
+    Xielu,
+)
+
+LOWERINGS: Mapping[type[Op], Callable[..., None]] = MappingProxyType(
+    {
+        Activate: activate,
+        Add: add,
+        AddDots: add_dots,
+        Attention: attention,
+        Blend: blend,
         CopyParts: copy_parts,
         Embed: embed,
         GatedActivation: gated_activation,
         GatedDelta: gated_delta,
         HeadLinear: head_linear,
+        KeyedScan: keyed_scan,
         LayerNorm: norm,
         Linear: linear,
-        AddDots: add_dots,
+        MixParts: mix_parts,
         MoeFfn: moe_ffn,
-        Blend: blend,
+        Rescale: rescale,
         RmsNorm: norm,
         Rotate: rotate,
-        SelectOutputs: select_outputs,
-        ShortConv: short_conv,
-        SoftCap: soft_cap,
-        KeyedScan: keyed_scan,
-        StateScan: state_scan,
-    }
-        MixParts: mix_parts,
-)
-        Rescale: rescale,
-"""The function of every op."""
-
         Scale: scale,
-
+        SelectOutputs: select_outputs,
         SelectiveScan: selective_scan,
         Shift: shift,
+        ShortConv: short_conv,
+        SoftCap: soft_cap,
+        Sparsify: sparsify,
+        StateScan: state_scan,
+        Xielu: xielu,
+    }
+)
+"""The function of every op."""
+
+
 def lowered(run: Run) -> list[Command]:
     """Return the commands of a run; without outputs those that fill the caches, which come first."""
-        Sparsify: sparsify,
     selected, ops, index = False, run.program.ops, 0
     while index < len(ops):
         op = ops[index]
