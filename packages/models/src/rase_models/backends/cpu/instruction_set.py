@@ -41,7 +41,8 @@ class InstructionSet:
         wide_registers: the registers hold 32 columns of 16 rows of weights and a dozen accumulators.
         has_fma: float32 multiply-add with one rounding is an instruction.
         has_half: float16 conversions are instructions.
-        read_once_hint: the locality of prefetches of what a step reads once, see `Code.prefetch`.
+        weights_hint: the locality of prefetches of weights, see `Code.prefetch`.
+        kv_hint: the locality of prefetches of keys and values.
     """
 
     name: str
@@ -53,7 +54,8 @@ class InstructionSet:
     wide_registers: bool = False
     has_fma: bool = True
     has_half: bool = True
-    read_once_hint: int = 3
+    weights_hint: int = 2
+    kv_hint: int = 2
 
 
 _AMD = "sse4a"  # a feature that only AMD's processors have
@@ -138,7 +140,7 @@ def choose(features: frozenset[str], architecture: Architecture) -> InstructionS
     for entry in INSTRUCTION_SETS.values():
         if entry.architecture is architecture and entry.features <= features:
             # Intel's read past the second level at a third of the speed; AMD's spare the other levels.
-            return replace(entry, read_once_hint=0) if _AMD in features else entry
+            return replace(entry, weights_hint=0, kv_hint=3) if _AMD in features else entry
     portable = INSTRUCTION_SETS["portable"]
     return replace(
         portable,

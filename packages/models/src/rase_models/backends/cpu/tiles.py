@@ -105,7 +105,7 @@ def _chunks(code: Code, form: PackedFormat, weights: Value, blocks: Value) -> It
 
 def _prefetch(code: Code, address: Value, nbytes: int) -> None:
     for line in range(0, nbytes, _CACHE_LINE):
-        code.prefetch(code.at(address, line + _AHEAD), code.instruction_set.read_once_hint)
+        code.prefetch(code.at(address, line + _AHEAD), code.instruction_set.weights_hint)
 
 
 @dataclass(frozen=True, slots=True)

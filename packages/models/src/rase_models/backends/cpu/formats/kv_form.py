@@ -92,7 +92,7 @@ def add_products(
 def prefetch_lines(code: Code, address: Value, nbytes: int) -> None:
     """Ask for the cache lines of so many bytes."""
     for offset in range(0, nbytes, 64):
-        code.prefetch(code.at(address, offset), 3)
+        code.prefetch(code.at(address, offset), code.instruction_set.kv_hint)
 
 
 def vectors_of(code: Code, length: Value) -> Value:
