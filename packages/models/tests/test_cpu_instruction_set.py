@@ -47,6 +47,11 @@ def test_portable_code_still_uses_what_there_is() -> None:
     assert choose(frozenset({"f16c"}), Architecture.X86).has_half
 
 
+def test_only_processors_of_amd_take_weights_past_the_second_level() -> None:
+    assert choose(AVX2 | {"sse4a"}, Architecture.X86).weights_hint == 0
+    assert choose(AVX2, Architecture.X86).weights_hint == 2
+
+
 def test_the_environment_names_another_target(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("NUMBA_CPU_NAME", "haswell")
     monkeypatch.setenv("NUMBA_CPU_FEATURES", "")
