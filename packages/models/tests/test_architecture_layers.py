@@ -1,5 +1,6 @@
 """What layers are made of: gates of attention, sinks, and layers that lack a part or come again."""
 
+import math
 from collections.abc import Callable
 from pathlib import Path
 
@@ -7,7 +8,7 @@ import pytest
 from rase_core.errors import InvalidGguf
 from rase_models.architectures import build_program
 from rase_models.gguf import open_gguf
-from rase_models.program import Attention, GatedActivation, Linear, Program, RmsNorm
+from rase_models.program import Attention, GatedActivation, Linear, Program, RmsNorm, Xielu
 from rase_models.testing_sketches import HEADS, LENGTH, Metadata, sketch, write_gguf
 
 
@@ -88,3 +89,18 @@ def test_a_pattern_of_windows_for_other_layers_is_refused(build: Build, pattern:
 def test_a_pattern_of_windows_may_be_required(build: Build) -> None:
     with pytest.raises(InvalidGguf, match="sliding_window_pattern': expected a number"):
         build("spark2_5", {"attention.sliding_window_pattern": 0})
+
+
+def test_values_bend_by_numbers_of_the_layer(build: Build) -> None:
+    program = build("apertus")
+    first, second = [op for op in program.ops if isinstance(op, Xielu)][:2]
+    assert first.slope == second.slope == 0.5
+    assert first.above == pytest.approx(math.log1p(math.exp(0.7)))
+    assert second.above == pytest.approx(math.log1p(math.exp(-0.3)))
+    assert first.below == pytest.approx(0.5 + math.log1p(math.exp(0.4)))
+
+
+@pytest.mark.parametrize("value", [[0.5], [0.5] * 5, [0.5, 0.5, 0.5, math.nan], "much"])
+def test_numbers_that_values_cannot_bend_by_are_refused(build: Build, value: object) -> None:
+    with pytest.raises(InvalidGguf, match=r"metadata 'xielu.beta': expected"):
+        build("apertus", {"xielu.beta": value})

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from rase_core.errors import BackendFailure
-from rase_models.program import AddDots, Blend, Linear, MixParts, Op, Rescale, Scale, Sparsify
+from rase_models.program import AddDots, Blend, Linear, MixParts, Op, Rescale, Scale, Sparsify, Xielu
 from rase_models.testing_cases import OpCase, normal, rows_of
 
 few = settings(max_examples=8)
@@ -71,6 +71,12 @@ def test_values_near_the_mean_are_cut(width: int, rows: int, deviations: float) 
 
 
 @few
+@given(st.sampled_from([5, 16, 72]), st.integers(1, 9), st.tuples(*[st.floats(-2, 2, width=32)] * 3))
+def test_values_are_bent(width: int, rows: int, bends: tuple[float, float, float]) -> None:
+    case_of(Xielu("y", "x", *bends), width, {}, width).check(rows_of([(0, rows)]), tolerance=1e-4)
+
+
+@few
 @given(st.sampled_from([(1, 16), (3, 32)]), st.integers(1, 9))
 def test_values_are_added_by_the_dots_of_their_heads(sizes: tuple[int, int], rows: int) -> None:
     heads, width = sizes
@@ -93,6 +99,23 @@ def test_values_are_added_by_the_dots_of_their_heads(sizes: tuple[int, int], row
 def test_parts_that_are_no_whole_vectors_are_refused(case: OpCase) -> None:
     with pytest.raises(BackendFailure, match="on 8 values"):
         case.on_cpu(rows_of([(0, 1)]))
+
+
+@pytest.mark.parametrize(
+    "case",
+    [
+        case_of(Scale("y", "x", "w", 0.3, 6), 96, {}, 96, w=(6,)),
+        case_of(Blend("y", "x", "o", "w", "g"), 48, {"o": 48, "g": 240}, 240, w=(5, 48)),
+        case_of(MixParts("y", "x", "s", "b", 16), 64, {"s": 16, "b": 64}, 64),
+        case_of(Rescale("y", "x", "l", 1e-9, 3), 144, {"l": 48}, 144),
+        case_of(Sparsify("y", "x", 0.5), 208, {}, 208),
+        case_of(AddDots("y", "x", "q", "k", "v", "w", 3), 96, dict.fromkeys("qkv", 96), 96, w=(96,)),
+    ],
+)
+def test_rows_have_the_same_bits_alone_and_beside_others(case: OpCase) -> None:
+    together = case.on_cpu(rows_of([(0, 11), (3, 4)]), threads=2)
+    alone = [case.on_cpu(rows_of([(0, at)]), threads=1)[-1] for at in (1, 4, 11)]
+    np.testing.assert_array_equal([together[0], together[3], together[10]], alone)
 
 
 def test_a_mixture_adds_each_part_by_its_weight() -> None:
@@ -120,3 +143,10 @@ def test_what_is_left_of_a_row_is_how_far_it_is_above_mean_and_deviation() -> No
     for row, got in zip(x, case.by_reference(rows), strict=True):
         deviation = np.sqrt(((row - row.mean()) ** 2).sum() / 4)
         np.testing.assert_allclose(got, np.maximum(row - row.mean() - 0.25 * deviation, 0), atol=1e-5)
+
+
+def test_values_bend_as_the_formula_says() -> None:
+    case, rows = OpCase(5, [Xielu("y", "x", 0.8, 0.6, 0.5)], {"y": 5}, "y", {}), rows_of([(0, 3)])
+    x = case.weights["table"][rows.tokens].astype(np.float64)
+    want = np.where(x > 0, 0.8 * x * x, 0.6 * (np.exp(x) - 1 - x)) + 0.5 * x
+    np.testing.assert_allclose(case.by_reference(rows), want, rtol=1e-5, atol=1e-6)

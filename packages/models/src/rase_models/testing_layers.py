@@ -52,6 +52,7 @@ TENSORS: Mapping[str, tuple[str, ...]] = {
     **dict.fromkeys(
         ("deepseek32", "glm-dsa", "mistral4"), (*_LATENT_Q, *_LATENT, "ffn_norm", *_EXPERTS, *_SHARED)
     ),
+    "apertus": ("attn_norm", *_ATTENTION, *_HEAD_NORMS, "ffn_norm", *_PLAIN),
     "bitnet": (*LLAMA, "attn_sub_norm", "ffn_sub_norm"),
     "grok": (
         *("attn_norm", *_ATTENTION, "attn_output_norm"),

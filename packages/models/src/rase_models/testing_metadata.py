@@ -87,6 +87,7 @@ METADATA: Mapping[str, Metadata] = {
     "mistral4": _LATENT_EXPERTS,
     "deepseek32": {**_LATENT_EXPERTS, "attention.indexer.top_k": CONTEXT},
     "glm-dsa": {**_LATENT_EXPERTS, "attention.indexer.top_k": CONTEXT},
+    "apertus": {"xielu.beta": 0.5, "xielu.eps": -1e-6},
     "grok": _CHOICE,
     "minimax-m3": {
         **_CHOICE,
@@ -161,7 +162,8 @@ METADATA: Mapping[str, Metadata] = {
 _EVEN_ATTEND = {"attention.head_count_kv": (KV_HEADS, 0)}
 _EVEN_WINDOWED = {"attention.sliding_window_pattern": (True, False)}
 _ODD_RECUR = {"attention.recurrent_layers": (0, 1)}
-BY_LAYER: Mapping[str, Mapping[str, tuple[int, int]]] = {
+BY_LAYER: Mapping[str, Mapping[str, tuple[float, float]]] = {
+    "apertus": {"xielu.alpha_n": (0.4, 0.9), "xielu.alpha_p": (0.7, -0.3)},
     "deci": _EVEN_ATTEND,
     **dict.fromkeys(("granitehybrid", "lfm2", "lfm2moe"), _EVEN_ATTEND),
     **dict.fromkeys(("qwen3next", "qwen35", "qwen35moe"), _ODD_RECUR),

@@ -54,6 +54,7 @@ __all__ = [
     "Metadata",
     "Shapes",
     "Tensors",
+    "full_key",
     "sketch",
     "write_gguf",
 ]
@@ -119,6 +120,11 @@ def _weight(rng: np.random.Generator, name: str, shape: tuple[int, ...]) -> NDAr
     return scaled.astype(np.float32)
 
 
+def full_key(architecture: str, key: str) -> str:
+    """Return a key with the prefix of its architecture, if it is not one that has none."""
+    return key if key.startswith("xielu.") else f"{architecture}.{key}"
+
+
 _ADDERS: Mapping[type, str] = {
     bool: "add_bool",
     int: "add_uint64",
@@ -140,7 +146,7 @@ def write_gguf(
         add: Callable[[str, object], None] = getattr(
             writer, "add_int32" if negative else _ADDERS[type(value)]
         )
-        add(f"{architecture}.{key}", value)
+        add(full_key(architecture, key), value)
     for name, values in tensors.items():
         writer.add_tensor(name, values)
     writer.write_header_to_file()

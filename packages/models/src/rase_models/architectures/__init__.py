@@ -8,6 +8,7 @@ from rase_core.errors import UnsupportedArchitecture
 
 from rase_models.architectures import (
     afmoe,
+    apertus,
     arcee,
     arwkv7,
     baichuan,
@@ -123,6 +124,7 @@ from rase_models.program import Program
 ARCHITECTURES: Mapping[str, Callable[[ProgramBuilder], Program]] = MappingProxyType(
     {
         "afmoe": afmoe.build,
+        "apertus": apertus.build,
         "arcee": arcee.build,
         "arwkv7": arwkv7.build,
         "baichuan": baichuan.build,

@@ -86,6 +86,16 @@ class ArchitectureKeys:
             raise self.error(key, f"{count} numbers", f"{len(values)} of them")
         return values
 
+    def common_numbers(self, key: str, count: int) -> tuple[float, ...]:
+        """Return finite numbers, one for all or an array, of a key that has no architecture's prefix."""
+        value = self._file.metadata.get(key)
+        single = value is None or isinstance(value, str | int | float)
+        values = (self._file.number(key),) * count if single else self._file.numbers(key)
+        if len(values) != count or not all(map(math.isfinite, values)):
+            expected, found = f"{count} finite numbers", f"{len(values)} numbers"
+            raise InvalidGguf(self._file.path, f"metadata {key!r}: expected {expected}, found {found}")
+        return values
+
     def boolean(self, key: str, default: bool) -> bool:
         """Return a bool."""
         return self._file.boolean(self._full(key), default)

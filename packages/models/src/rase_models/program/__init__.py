@@ -1,6 +1,6 @@
 """What a model computes, apart from how: the op vocabulary and the Program."""
 
-from rase_models.program.mixing_ops import AddDots, Blend, MixParts, Rescale, Scale, Sparsify
+from rase_models.program.mixing_ops import AddDots, Blend, MixParts, Rescale, Scale, Sparsify, Xielu
 from rase_models.program.ops import (
     Activate,
     Activation,
@@ -64,5 +64,6 @@ __all__ = [
     "Sparsify",
     "StateScan",
     "TensorSlice",
+    "Xielu",
     "tensors_of",
 ]

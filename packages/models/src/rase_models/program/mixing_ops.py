@@ -81,6 +81,21 @@ class Sparsify:
 
 
 @dataclass(frozen=True, slots=True)
+class Xielu:
+    """out = above * max(x, 0)² + below * (e^min(x, 0) - 1 - min(x, 0)) + slope * x; out may be x.
+
+    https://arxiv.org/abs/2411.13010
+    """
+
+    TENSORS: ClassVar[tuple[str, ...]] = ()
+    out: str
+    x: str
+    above: float
+    below: float
+    slope: float
+
+
+@dataclass(frozen=True, slots=True)
 class AddDots:
     """out_h = x_h + sum(q_h * k_h * weight_h) * v_h for each of the `heads` equal parts; out may be x.
 

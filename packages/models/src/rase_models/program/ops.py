@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import ClassVar
 
-from rase_models.program.mixing_ops import AddDots, Blend, MixParts, Rescale, Scale, Sparsify
+from rase_models.program.mixing_ops import AddDots, Blend, MixParts, Rescale, Scale, Sparsify, Xielu
 from rase_models.program.rope import Rope
 from rase_models.program.state_ops import KeyedScan, SelectiveScan, Shift
 
@@ -284,6 +284,12 @@ class MoeFfn:
     up_bias: str | None = None
     down_bias: str | None = None
 
+    @property
+    def multiplies_once(self) -> bool:
+        """Whether gates and ups are the same products."""
+        gate = (self.gate, self.gate_scales, self.gate_bias)
+        return gate == (self.up, self.up_scales, self.up_bias)
+
 
 @dataclass(frozen=True, slots=True)
 class ShortConv:
@@ -383,6 +389,7 @@ Op = (
     | MixParts
     | Rescale
     | Sparsify
+    | Xielu
     | AddDots
     | Shift
     | SelectiveScan

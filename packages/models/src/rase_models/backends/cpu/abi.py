@@ -55,6 +55,11 @@ TAPS = 240
 CORRECTIONS = 248
 CORRECTIONS_STRIDE = 256
 
+# Values that are bent.
+ABOVE = 160
+BELOW = 168
+SLOPE = 176
+
 # Parts of rows.
 FROM_FIRST = 160
 FROM_STRIDE = 168

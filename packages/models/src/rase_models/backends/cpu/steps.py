@@ -36,6 +36,7 @@ from rase_models.program import (
     SoftCap,
     Sparsify,
     StateScan,
+    Xielu,
 )
 
 
@@ -119,6 +120,7 @@ _READ_FIELDS: Mapping[type, tuple[str, ...]] = {
     MixParts: ("x", "weights", "base"),
     Rescale: ("x", "like"),
     Sparsify: ("x",),
+    Xielu: ("x",),
     AddDots: ("x", "q", "k", "v"),
     Shift: ("x",),
     SelectiveScan: ("x", "b", "c", "step"),

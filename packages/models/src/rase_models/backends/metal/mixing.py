@@ -3,7 +3,7 @@
 import mlx.core as mx
 
 from rase_models.backends.metal.run import Run
-from rase_models.program import AddDots, Blend, MixParts, Rescale, Scale, Sparsify
+from rase_models.program import AddDots, Blend, MixParts, Rescale, Scale, Sparsify, Xielu
 
 
 def _flat(parts: mx.array) -> mx.array:
@@ -46,6 +46,12 @@ def sparsify(op: Sparsify, run: Run) -> None:
     x = run.buffers[op.x]
     cut = x.mean(axis=1, keepdims=True) + op.deviations * mx.std(x, axis=1, keepdims=True, ddof=1)
     run.buffers[op.out] = mx.maximum(x - cut, 0.0)
+
+
+def xielu(op: Xielu, run: Run) -> None:
+    x = run.buffers[op.x]
+    high, low = mx.maximum(x, 0.0), mx.minimum(x, 0.0)
+    run.buffers[op.out] = op.above * mx.square(high) + op.below * (mx.expm1(low) - low) + op.slope * x
 
 
 def add_dots(op: AddDots, run: Run) -> None:

@@ -8,7 +8,7 @@ import mlx.core as mx
 from rase_models.backends.metal.activations import ACTIVATIONS, GATES
 from rase_models.backends.metal.attention import attention
 from rase_models.backends.metal.experts import moe_ffn
-from rase_models.backends.metal.mixing import add_dots, blend, mix_parts, rescale, scale, sparsify
+from rase_models.backends.metal.mixing import add_dots, blend, mix_parts, rescale, scale, sparsify, xielu
 from rase_models.backends.metal.recurrent import gated_delta, short_conv, state_scan
 from rase_models.backends.metal.rotation import rotate
 from rase_models.backends.metal.run import Run
@@ -41,6 +41,7 @@ from rase_models.program import (
     SoftCap,
     Sparsify,
     StateScan,
+    Xielu,
 )
 
 
@@ -163,6 +164,7 @@ _OPS: Mapping[type[Op], Callable[..., None]] = MappingProxyType(
         SoftCap: soft_cap,
         Sparsify: sparsify,
         StateScan: state_scan,
+        Xielu: xielu,
     }
 )
 

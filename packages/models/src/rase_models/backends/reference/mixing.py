@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from rase_models.program import AddDots, Blend, MixParts, Rescale, Scale, Sparsify
+from rase_models.program import AddDots, Blend, MixParts, Rescale, Scale, Sparsify, Xielu
 
 if TYPE_CHECKING:
     from rase_models.backends.reference.ops import Run
@@ -52,6 +52,13 @@ def sparsify(op: Sparsify, run: "Run") -> None:
     deviation = x.std(axis=1, keepdims=True, ddof=1)
     cut = x.mean(axis=1, keepdims=True) + np.float32(op.deviations) * deviation
     run.buffers[op.out] = np.maximum(x - cut, np.float32(0))
+
+
+def xielu(op: Xielu, run: "Run") -> None:
+    x = run.buffers[op.x]
+    high, low = np.maximum(x, np.float32(0)), np.minimum(x, np.float32(0))
+    above, below, slope = (np.float32(number) for number in (op.above, op.below, op.slope))
+    run.buffers[op.out] = above * np.square(high) + below * (np.expm1(low) - low) + slope * x
 
 
 def add_dots(op: AddDots, run: "Run") -> None:

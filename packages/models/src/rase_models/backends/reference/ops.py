@@ -17,6 +17,7 @@ from rase_models.backends.reference.mixing import (
     rescale,
     scale,
     sparsify,
+    xielu,
 )
 from rase_models.backends.reference.recurrent import (
     gated_delta,
@@ -58,6 +59,7 @@ from rase_models.program import (
     SoftCap,
     Sparsify,
     StateScan,
+    Xielu,
 )
 
 Floats = NDArray[np.float32]
@@ -399,6 +401,7 @@ _OPS: Mapping[type[Op], Callable[..., None]] = MappingProxyType(
         SoftCap: soft_cap,
         Sparsify: sparsify,
         StateScan: state_scan,
+        Xielu: xielu,
     }
 )
 

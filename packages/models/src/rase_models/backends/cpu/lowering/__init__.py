@@ -21,6 +21,7 @@ from rase_models.backends.cpu.lowering.mixing import (
     emit_rescale,
     emit_scale,
     emit_sparsify,
+    emit_xielu,
 )
 from rase_models.backends.cpu.lowering.recurrent import emit_gated_delta, emit_short_conv, emit_state_scan
 from rase_models.backends.cpu.lowering.rows import (
@@ -68,6 +69,7 @@ from rase_models.program import (
     SoftCap,
     Sparsify,
     StateScan,
+    Xielu,
 )
 
 __all__ = ["Lowered", "lower"]
@@ -103,6 +105,7 @@ EMITTERS: Mapping[type, Callable[..., None]] = {
     SoftCap: emit_soft_cap,
     Sparsify: emit_sparsify,
     StateScan: emit_state_scan,
+    Xielu: emit_xielu,
 }
 """What makes rows of each kind of step."""
 

@@ -8,9 +8,9 @@ from rase_models.backends.cpu.buffers import LANES
 from rase_models.backends.cpu.kernel_key import KernelKey
 from rase_models.backends.cpu.lowering.lowering import Lowering, Words
 from rase_models.backends.cpu.op_table import Resource
-from rase_models.program import AddDots, Blend, MixParts, Rescale, Scale, Sparsify
+from rase_models.program import AddDots, Blend, MixParts, Rescale, Scale, Sparsify, Xielu
 
-_Mixing = AddDots | Blend | MixParts | Rescale | Scale | Sparsify
+_Mixing = AddDots | Blend | MixParts | Rescale | Scale | Sparsify | Xielu
 
 
 def emit_scale(low: Lowering, step: Scale) -> None:
@@ -61,6 +61,11 @@ def emit_sparsify(low: Lowering, step: Sparsify) -> None:
     _emit(low, step, words, (step.x,), vectors_of=low.buffers.width(step.x))
 
 
+def emit_xielu(low: Lowering, step: Xielu) -> None:
+    bends = {abi.ABOVE: step.above, abi.BELOW: step.below, abi.SLOPE: step.slope}
+    _emit(low, step, low.floats_in(step.x) | bends, (step.x,))
+
+
 def emit_add_dots(low: Lowering, step: AddDots) -> None:
     width = low.buffers.width(step.x) // step.heads
     words = low.floats_in(step.x) | low.floats_in(step.q, abi.IN_2, abi.IN_2_STRIDE)
@@ -104,4 +109,5 @@ _KERNELS = {
     Rescale: "rescale",
     Scale: "scale",
     Sparsify: "sparsify",
+    Xielu: "xielu",
 }
