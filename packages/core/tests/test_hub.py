@@ -4,6 +4,7 @@ import errno
 import hashlib
 import json
 import os
+import re
 import subprocess
 import sys
 import threading
@@ -525,6 +526,25 @@ def pull_in_another_process(names: list[str], environment: dict[str, str]) -> li
     )
     assert finished.stderr == ""
     return finished.stdout.splitlines()
+
+
+@pytest.mark.parametrize(
+    ("setting", "named"),
+    [
+        ({"HF_HUB_ETAG_TIMEOUT": "soon"}, "a variable of huggingface_hub cannot be read: .*'soon'"),
+        ({"https_proxy": "ftp://box.example"}, "Hugging Face cannot be asked: .*ftp://box.example"),
+        ({"https_proxy": "::::"}, "Hugging Face cannot be asked: "),
+        ({"HF_ENDPOINT": "foo"}, "Hugging Face cannot be "),
+        ({"SSL_CERT_FILE": "/no/such/file"}, "Hugging Face cannot be asked: "),
+        ({"HF_TOKEN": "schlüssel"}, "Hugging Face cannot be "),
+    ],
+)
+def test_settings_of_the_environment_that_cannot_be_used_are_named(
+    tmp_path: Path, setting: dict[str, str], named: str
+) -> None:
+    place = {"HF_HOME": str(tmp_path), "HF_ENDPOINT": "https://127.0.0.1:9", "NO_PROXY": ""}
+    (told,) = pull_in_another_process(["owner/name m-Q8_0.gguf"], place | setting)
+    assert re.match(named, told), told
 
 
 def test_offline_what_the_cache_lacks_is_not_said_of_the_repository(

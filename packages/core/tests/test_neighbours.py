@@ -3,7 +3,7 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import pytest
@@ -373,6 +373,16 @@ def test_names_with_line_breaks_and_bytes_that_are_no_text_are_listed_in_a_line(
     assert sorted(str(caught.value.advice).removeprefix("it has: ").split(", ")) == names
     with pytest.raises(NeighbourError, match=r"'two\\nlines:1b'"):
         find_model("ollama", "two\nlines")
+
+
+@pytest.mark.parametrize("models", [ollama_models, hf_cache_models])
+def test_a_file_in_the_place_of_a_folder_is_told(
+    tmp_path: Path, models: Callable[[Path], Sequence[FoundModel]]
+) -> None:
+    (tmp_path / "file").write_text("?")
+    model = only(models(tmp_path / "file"))
+    assert str(tmp_path / "file") in f"{model.name}: {model.problem}" and model.problem is not None
+    assert not models(tmp_path / "none")
 
 
 def test_many_names_are_cut(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

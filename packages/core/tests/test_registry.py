@@ -546,6 +546,8 @@ def test_the_default_store_is_named_by_the_environment(
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("RASE_STORE", "relative")
     assert default_store() == tmp_path / "relative"
+    monkeypatch.setenv("RASE_STORE", "~/mine")
+    assert default_store() == Path.home() / "mine"
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="other systems have other folders")

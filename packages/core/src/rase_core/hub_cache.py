@@ -13,6 +13,8 @@ from functools import cache
 from pathlib import Path
 from types import ModuleType
 
+from rase_core.errors import HubError
+
 _PREFIX = "models--"
 _SHA256_DIGITS = 64
 _VARIABLES = ("HF_", "HUGGINGFACE_", "XDG_")
@@ -41,13 +43,16 @@ def hub_constants() -> ModuleType:
     """Return the settings of huggingface_hub, read once from the environment, where empty means unset.
 
     To be called before anything of it is imported: an empty HF_HOME would be the current folder, and a file
-    `token` there the user's.
+    `token` there the user's. Raises HubError for one that it cannot read.
     """
     empty = [name for name, value in os.environ.items() if not value and name.startswith(_VARIABLES)]
     for name in empty:
         del os.environ[name]
     try:
         from huggingface_hub import constants
+    except ValueError as error:
+        what = f"a variable of huggingface_hub cannot be read: {error}"
+        raise HubError(what, "correct or unset those that begin with HF_") from error
     finally:
         os.environ.update(dict.fromkeys(empty, ""))
     return constants
@@ -59,8 +64,8 @@ def repo_folder(cache: Path, repo: str) -> Path:
 
 
 def cached_repos(cache: Path) -> list[str]:
-    """Return the repositories of models in a cache. Raises OSError when it cannot be read."""
-    found = [entry.name for entry in cache.iterdir()] if cache.is_dir() else []
+    """Return the repositories of models in a cache, if it is there. Raises OSError when it cannot be read."""
+    found = [entry.name for entry in cache.iterdir()] if cache.exists() else []
     names = (name.removeprefix(_PREFIX) for name in found if name.startswith(_PREFIX))
     return sorted(name.replace("--", "/") for name in names)
 

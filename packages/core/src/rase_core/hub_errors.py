@@ -3,7 +3,9 @@
 import errno
 from collections.abc import Iterator
 from contextlib import contextmanager
+from importlib import import_module
 from json import JSONDecodeError
+from typing import cast
 
 from rase_core.errors import HubError
 
@@ -25,6 +27,10 @@ _NO_NETWORK = (
     "Hugging Face cannot be reached: {error}",
     "check the network; set HF_HUB_OFFLINE=1 to use what was downloaded before",
 )
+_NOT_ASKED = (
+    "Hugging Face cannot be asked: {error}",
+    "check what the environment says: HF_TOKEN, HF_ENDPOINT, http_proxy, https_proxy, SSL_CERT_FILE",
+)
 _STATUS = ("Hugging Face refused {repo}: {status}", "check HF_TOKEN if one is set, or try again later")
 _DISK_FULL = ("the disk is full: {error}", "free some space, or set HF_HOME to a folder on another disk")
 _NO_WRITE = ("the download cannot be stored: {error}", "set HF_HOME to a folder that you can write to")
@@ -37,14 +43,23 @@ def transport_error() -> type[Exception]:
     return HTTPError
 
 
+def _invalid_url() -> type[Exception]:
+    """Return that library's error for an address that is none, such as a proxy's."""
+    library = import_module(transport_error().__module__.partition(".")[0])
+    return cast("type[Exception]", library.InvalidURL)
+
+
 @contextmanager
 def hub_errors(repo: str) -> Iterator[None]:
     """Turn what huggingface_hub, the network and the disk raise into HubError; to hold no code of callers."""
-    from huggingface_hub.errors import HFValidationError
-
     try:
         yield
-    except (transport_error(), OSError, HFValidationError, JSONDecodeError) as error:
+    except (
+        transport_error(),
+        _invalid_url(),
+        OSError,
+        ValueError,
+    ) as error:  # some take odd settings for values
         message, advice = _words(error)
         values = {"repo": repo, "error": str(error) or type(error).__name__, "status": _status(error)}
         raise HubError(message.format(**values), advice.format(**values)) from error
@@ -65,9 +80,12 @@ def _words(error: BaseException) -> tuple[str, str]:
     for kind, words in table:
         if isinstance(error, kind):
             return words
+    if isinstance(error, FileNotFoundError) and error.filename is None:
+        return _NOT_ASKED  # the certificates
     if isinstance(error, OSError) and error.errno is not None:
         return _DISK_FULL if error.errno in (errno.ENOSPC, errno.EDQUOT) else _NO_WRITE
-    return _NO_NETWORK
+    is_setting = isinstance(error, (ValueError, _invalid_url())) and not isinstance(error, JSONDecodeError)
+    return _NOT_ASKED if is_setting else _NO_NETWORK
 
 
 def _status(error: BaseException) -> str:

@@ -283,7 +283,9 @@ class ModelRegistry:
 def default_store() -> Path:
     """Return the store to use when none is named: `RASE_STORE`, else `rase` in the user's data folder."""
     named = os.environ.get("RASE_STORE")
-    return Path(os.path.abspath(named)) if named else _data_folder() / "rase"  # noqa: PTH100
+    if not named:
+        return _data_folder() / "rase"
+    return Path(os.path.abspath(os.path.expanduser(named)))  # noqa: PTH100, PTH111 - a `~user` may be nobody's
 
 
 def _data_folder() -> Path:

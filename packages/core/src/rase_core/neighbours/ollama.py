@@ -57,6 +57,8 @@ def ollama_models(folder: Path | None = None) -> list[FoundModel]:
     places = [folder] if folder is not None else _folders()
     found: dict[str, FoundModel] = {}
     for place in places:
+        if place.exists() and not place.is_dir():
+            found[str(place)] = FoundModel(name=str(place), problem="is not a folder")
         for name, manifest in _manifests(place):
             found.setdefault(name, _model(name, manifest, place))
     return list(found.values())

@@ -43,7 +43,7 @@ _ENVIRONMENT = ("NUMBA_OPT", "NUMBA_LOOP_VECTORIZE", "NUMBA_SLP_VECTORIZE")
 def cache_directory() -> Path:
     """Return the folder of rase's caches: RASE_CACHE, or `rase` in the user's cache folder."""
     chosen = os.environ.get("RASE_CACHE")
-    return Path(chosen) if chosen else _user_cache() / "rase"
+    return Path(os.path.expanduser(chosen)) if chosen else _user_cache() / "rase"  # noqa: PTH111
 
 
 def _user_cache() -> Path:
