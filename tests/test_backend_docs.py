@@ -28,3 +28,13 @@ def test_the_table_of_metal_s_weights_is_right() -> None:
         GgmlType[name]: (int(bits), exact == "exact") for names, bits, exact in rows for name in names.split()
     }
     assert written == {type_: (form.bits, form.is_exact) for type_, form in AFFINE.items()}
+
+
+def test_the_types_that_metal_reads_in_blocks_are_right() -> None:
+    pytest.importorskip("mlx.core", reason="MLX is not installed")
+    from rase_models.backends.metal.block_formats import BLOCK_FORMATS
+
+    text = (DOCS / "metal.md").read_text(encoding="utf-8")
+    found = re.search(r"types in blocks on a GPU \|\n\|---\|\n\| ([A-Z0-9_ ]+) \|", text)
+    assert found is not None
+    assert {GgmlType[name] for name in found[1].split()} == set(BLOCK_FORMATS)
