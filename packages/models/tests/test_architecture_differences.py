@@ -56,7 +56,8 @@ ADJACENT = (
 
 
 UNTURNED = (
-    *("bloom", "gpt2", "jais", "mamba2", "mpt", "nemotron_h", "nemotron_h_moe", "refact", "starcoder"),
+    *("arwkv7", "bloom", "gpt2", "jais", "jamba", "kimi-linear", "mamba", "mamba2", "mpt", "nemotron_h"),
+    *("nemotron_h_moe", "refact", "rwkv6", "rwkv6qwen2", "rwkv7", "starcoder"),
 )
 
 

@@ -16,7 +16,7 @@ from rase_models.loading import load_decoder
 from rase_models.step import Step
 from rase_models.testing_sketches import CONTEXT, VOCAB, sketch, write_gguf
 
-ARCHITECTURES = ("lfm2", "mamba2", "qwen35")
+ARCHITECTURES = ("jamba", "lfm2", "mamba2", "qwen35", "rwkv7")
 LENGTH = 200
 TOKENS = np.random.default_rng(0).integers(0, VOCAB, LENGTH).astype(np.int32)
 
