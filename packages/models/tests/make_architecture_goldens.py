@@ -99,6 +99,7 @@ METADATA: Mapping[str, Metadata] = {
         "attention.indexer.key_length": LENGTH,
         "attention.indexer.local_blocks": 1,
     },
+    "smallthinker": {"expert_feed_forward_length": INNER, "rope.freq_base_swa": 500.0},
     "nanbeige": {"skip_loop_final_norm": False},
     "muse-glimmer": {"final_logit_softcapping": 5.0},
     "spark2_5": {"rope.freq_base_swa": 500.0},
@@ -128,7 +129,9 @@ METADATA: Mapping[str, Metadata] = {
 """What a file says besides the sketch, by the name of an architecture and perhaps of a variant of it."""
 
 LAYERS: Mapping[str, int] = {
-    **dict.fromkeys(("afmoe", "cohere2moe", "exaone-moe", "laguna", "mellum", "muse-glimmer", "plamo3"), 8),
+    **dict.fromkeys(
+        ("afmoe", "cohere2moe", "exaone-moe", "laguna", "mellum", "muse-glimmer", "plamo3", "smallthinker"), 8
+    ),
     "deci+gaps": 4,
     "baichuan": 32,
     "baichuan+13b": 40,

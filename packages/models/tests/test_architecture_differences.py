@@ -48,10 +48,10 @@ T = TypeVar("T", bound=Op)
 LAYERS = 2
 
 ADJACENT = (
-    *("arcee", "baichuan", "bailingmoe", "chatglm", "cohere2", "cohere2moe", "command-r", "deci", "deepseek"),
-    *("deepseek2", "deepseek32", "ernie4_5", "ernie4_5-moe", "glm-dsa", "glm4", "granite", "granite_swa"),
-    *("granitehybrid", "granitemoe", "internlm2", "llama", "llama4", "maincoder", "minicpm", "mistral3"),
-    *("mistral4", "muse-glimmer", "nanbeige", "olmo", "plm", "smollm3", "xverse"),
+    *("arcee", "arctic", "baichuan", "bailingmoe", "chatglm", "cohere2", "cohere2moe", "command-r", "deci"),
+    *("deepseek", "deepseek2", "deepseek32", "ernie4_5", "ernie4_5-moe", "glm-dsa", "glm4", "granite"),
+    *("granite_swa", "granitehybrid", "granitemoe", "internlm2", "llama", "llama4", "maincoder", "minicpm"),
+    *("mistral3", "mistral4", "muse-glimmer", "nanbeige", "olmo", "plm", "smollm3", "xverse"),
 )
 
 

@@ -198,3 +198,12 @@ def test_queries_grow_over_latents_where_the_file_says_so(build: Build) -> None:
 
 def test_the_experts_of_cohere2moe_are_averaged_with_what_all_rows_go_through(build: Build) -> None:
     assert mixture(build("cohere2moe", {"expert_weights_scale": 3.0})).scale == 1.5
+
+
+def test_experts_may_look_at_what_a_layer_began_with(build: Build) -> None:
+    program = build("smallthinker")
+    first, last = [op for op in program.ops if isinstance(op, MoeFfn)]
+    assert (first.router_x, last.router_x) == ("began", "began.outputs")
+    assert (first.activation, first.x) == (Activation.RELU, "normed")
+    arctic = build("arctic")
+    assert [op.x for op in arctic.ops if isinstance(op, MoeFfn)] == ["began", "began.outputs"]

@@ -39,6 +39,8 @@ TENSORS: Mapping[str, tuple[str, ...]] = {
     **dict.fromkeys(
         ("arcee", "jais2", "nemotron", "starcoder2"), ("attn_norm", *_ATTENTION, "ffn_norm", *_PLAIN)
     ),
+    "arctic": (*LLAMA, "ffn_norm_exps", *_EXPERTS),
+    "smallthinker": ("attn_norm", *_ATTENTION, "ffn_norm", *_EXPERTS),
     "minimax-m3": (*_MIXED, "exp_probs_b.bias"),
     "afmoe": (*_MIXED, "attn_gate", *_POST_NORMS, "exp_probs_b.bias"),
     "cohere2moe": ("attn_norm", *_ATTENTION, *_EXPERTS, *_SHARED),

@@ -88,7 +88,8 @@ METADATA: Mapping[str, Metadata] = {
     "deepseek32": {**_LATENT_EXPERTS, "attention.indexer.top_k": CONTEXT},
     "glm-dsa": {**_LATENT_EXPERTS, "attention.indexer.top_k": CONTEXT},
     "apertus": {"xielu.beta": 0.5, "xielu.eps": -1e-6},
-    "grok": _CHOICE,
+    **dict.fromkeys(("arctic", "grok"), _CHOICE),
+    "smallthinker": {**_CHOICE, "attention.sliding_window": WINDOW, "expert_gating_func": 2},
     "minimax-m3": {
         **_CHOICE,
         "expert_shared_count": 1,

@@ -12,6 +12,9 @@ from rase_models.architectures.differences import Differences, FeedForward, Mixe
 from rase_models.architectures.feed_forward import feed_forward
 from rase_models.program import Add, Embed, Program
 
+ROWS = "rows"
+"""The buffer of the rows, up to where only those are left whose logits are wanted."""
+
 Mix = Callable[[ProgramBuilder, Differences, int, str], Mixed]
 """What emits the first part of a layer, given its number and a buffer."""
 
@@ -23,7 +26,7 @@ def build_decoder(
     b: ProgramBuilder, differences: Differences, mix: Mix = attend, network: Network = feed_forward
 ) -> Program:
     """Emit the whole decoder."""
-    rows = b.embed("rows", differences.embedding_scale)
+    rows = b.embed(ROWS, differences.embedding_scale)
     if differences.learned_positions:
         _add_positions(b, rows)
     if differences.embedding_norm is not None:
@@ -66,6 +69,8 @@ def _block(
     values = [part.buffer for part in _parts(mixed)]
     if is_last:  # nothing after this looks at other rows
         rows, normed, values = _select_outputs(b, differences, rows, normed, values)
+        if mixed is not None and mixed.kept is not None:
+            b.select_outputs(mixed.kept)
     width, factor = b.sizes.embedding_length, differences.residual_scale
     for part, buffer in zip(_parts(mixed), values, strict=True):
         update = b.linear("update", buffer, part.output, width, factor=factor * part.factor)

@@ -220,6 +220,11 @@ class ProgramBuilder:
         self.emit(SelectOutputs(out, x))
         return out
 
+    def selected(self, x: str) -> str:
+        """Return the buffer that holds the wanted rows of x, if these have been selected, otherwise x."""
+        selected = f"{x}.outputs"
+        return selected if selected in self._buffers else x
+
     def output(self, x: str, *, factor: float = 1.0, soft_cap: float = 0.0) -> None:
         """Turn normalised rows into logits, times a factor, soft capped unless the cap is 0.
 

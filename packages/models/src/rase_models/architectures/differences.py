@@ -93,12 +93,14 @@ class Mixed:
 
     Attributes:
         factor: what comes out of the matrix is multiplied by.
+        kept: a buffer that the network reads besides; see `ProgramBuilder.selected`.
     """
 
     buffer: str
     output: str
     second: "Mixed | None" = None
     factor: float = 1.0
+    kept: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -27,13 +27,10 @@ def feed_down(b: ProgramBuilder, differences: Differences, layer: int, x: str, o
     )
 
 
-def feed_up(b: ProgramBuilder, differences: Differences, layer: int, x: str) -> str:
-    """Emit everything of a dense network before the last matrix."""
-    scaled, prefix, width = (
-        differences.feed_forward_scaled,
-        f"blk.{layer}.ffn_",
-        b.keys.require("feed_forward_length", b.sizes.feed_forward_lengths[layer]),
-    )
+def feed_up(b: ProgramBuilder, differences: Differences, layer: int, x: str, width: int | None = None) -> str:
+    """Emit everything of a dense network before the last matrix; its width is the file's unless given."""
+    scaled, prefix = differences.feed_forward_scaled, f"blk.{layer}.ffn_"
+    width = width or b.keys.require("feed_forward_length", b.sizes.feed_forward_lengths[layer])
     if differences.feed_forward is FeedForward.PLAIN:
         up = b.linear("up", x, f"{prefix}up", width, scaled=scaled, scaled_bias=scaled)
         b.emit(Activate(up, up, differences.activation))

@@ -21,7 +21,6 @@ LEFT_OUT: Mapping[str, str] = MappingProxyType(
         "t5": "it has an encoder beside its decoder, and rase runs decoders alone",
         "t5encoder": _EMBEDS,
         **dict.fromkeys(("deepseek4", "glm5-next", "hy_v4", "qwen4exp"), _STREAMS),
-        "arctic": "its experts read what a layer began with, its dense networks what attention made",
         "bailingmoe3": "its recurrent layers bound their gates from below, its experts clamp their values",
         "chameleon": "it writes images among its text, and rase cannot keep it from doing so",
         "clip": "it turns images into what another model reads: give the file of that model",
@@ -36,7 +35,6 @@ LEFT_OUT: Mapping[str, str] = MappingProxyType(
         "maple": "its experts clamp their values, at other bounds in each layer",
         "minimax-01": "its recurrent layers have states that fall by a fixed factor for each head",
         "phimoe": "experts are mixed in a way (SparseMixer) that no op computes",
-        "smallthinker": "its experts are chosen by what a layer began with",
         "step35": "its experts clamp their values, at other bounds in each layer",
         "talkie": "every layer adds the embedding anew, by a share of its own",
     }
