@@ -4,7 +4,7 @@
     form.packed_nbytes(rows, columns), form.blocks(columns), form.nbytes, form.is_quantised, form.name
     repack(form)(thread, threads, source, target, rows, columns)
     row(form)(weights, row, blocks, y)
-    tile(form, rows)(weights, blocks, x, row, y, y_stride, add)
+    tile(form, rows)(weights, blocks, x, row, y, y_stride, flags)
 
 The table needs neither numba nor a compiler; `repack`, `row` and `tile` import numba when called, and give
 functions for compiled code, whose arguments are int64. `tiles`, `dequantisation` and `repacking` say what

@@ -3,15 +3,16 @@
 An output element has one accumulator (two for float weights: even and odd columns) that takes the columns in
 order, so its bits do not depend on how many rows share the tile. Emitted as a function of int64:
 
-    tile(weights, blocks, x, row, y, y_stride, add)
+    tile(weights, blocks, x, row, y, y_stride, flags)
 
 weights: address of a group's first block; blocks: how many; x: address of the panel of activation records;
 row: the first row within the panel; y: address of float32 outputs, 16 a row; y_stride: bytes between rows
-of y; add: add to what is there if not 0. For float weights x is the first row of float32 and `row` the
-bytes between rows.
+of y; flags: ADD to what is there, weights are NEAR. For float weights x is the first row of float32 and
+`row` the bytes between rows.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass
 
 from llvmlite import ir
@@ -33,6 +34,9 @@ from rase_models.backends.cpu.instruction_set import Weights
 
 Tile = Callable[..., None]
 
+ADD, NEAR = 1, 2
+"""Flags: outputs are added to what is there; weights were just read, so asking for them early only costs."""
+
 _CACHE_LINE = 64
 _NARROW_ROWS, _NARROW_FLOAT_ROWS = 4, 3  # accumulators that fit where registers are few or short
 _AHEAD = 4096  # bytes that weights are asked for ahead of their use
@@ -42,13 +46,20 @@ def quantised_tile(form: PackedFormat, rows: int, panel: int) -> Tile:
     """Return the emitter of a tile of `rows` rows, at most `panel`, out of a panel of so many."""
 
     def emit(
-        code: Code, weights: Value, blocks: Value, x: Value, row: Value, y: Value, y_stride: Value, add: Value
+        code: Code,
+        weights: Value,
+        blocks: Value,
+        x: Value,
+        row: Value,
+        y: Value,
+        y_stride: Value,
+        flags: Value,
     ) -> None:
         for first in range(0, rows, _rows_of_pass(code, rows)):
             count = min(rows - first, _rows_of_pass(code, rows))
             place = _Place(x, code.at(row, first), count, panel)
-            totals = _quantised_pass(code, form, weights, blocks, place)
-            _store(code, totals, code.at(y, code.times(y_stride, first)), y_stride, add)
+            totals = _quantised_pass(code, form, weights, blocks, place, flags)
+            _store(code, totals, code.at(y, code.times(y_stride, first)), y_stride, flags)
 
     return emit
 
@@ -76,12 +87,13 @@ class _Place:
 
 
 def _quantised_pass(
-    code: Code, form: PackedFormat, weights: Value, blocks: Value, place: _Place
+    code: Code, form: PackedFormat, weights: Value, blocks: Value, place: _Place, flags: Value
 ) -> list[Value]:
     """Emit one walk over the weights; returns variables that hold the outputs of each row."""
     accumulators = [code.variable(constant(F32X16, 0.0)) for _ in range(place.rows)]
     records = code.variable(place.x)
-    for chunk in _chunks(code, form, weights, blocks):
+    near = _has(code, flags, NEAR) if place.rows > 1 else None
+    for chunk in _chunks(code, form, weights, blocks, near):
         record = code.builder.load(records)
         for span in chunk:
             _accumulate(code, span, list(_record_rows(code, record, place)), accumulators)
@@ -90,20 +102,29 @@ def _quantised_pass(
     return accumulators
 
 
-def _chunks(code: Code, form: PackedFormat, weights: Value, blocks: Value) -> Iterator[Iterable[Span]]:
+def _chunks(
+    code: Code, form: PackedFormat, weights: Value, blocks: Value, near: Value | None
+) -> Iterator[Iterable[Span]]:
     """Emit the loops over blocks and chunks; gives the spans of a chunk, once, inside of both."""
     with code.loop(blocks) as index:
         block = code.at(weights, code.times(index, form.nbytes))
-        _prefetch(code, block, form.header_nbytes)
+        _prefetch(code, block, form.header_nbytes, near)
         header = form.header(code, block)
         with code.loop(constant(I64, form.chunks)) as chunk:
             offset = code.at(code.times(chunk, form.chunk_nbytes), form.header_nbytes)
             address = code.opaque(code.at(block, offset))
-            _prefetch(code, address, form.chunk_nbytes)
+            _prefetch(code, address, form.chunk_nbytes, near)
             yield form.spans(code, header, block, address, chunk)
 
 
-def _prefetch(code: Code, address: Value, nbytes: int) -> None:
+def _prefetch(code: Code, address: Value, nbytes: int, near: Value | None) -> None:
+    """Ask for the lines that will be read 4 KB later, unless they are near."""
+    asks = nullcontext() if near is None else code.builder.if_then(code.builder.not_(near))
+    with asks:
+        _prefetch_lines(code, address, nbytes)
+
+
+def _prefetch_lines(code: Code, address: Value, nbytes: int) -> None:
     for line in range(0, nbytes, _CACHE_LINE):
         code.prefetch(code.at(address, line + _AHEAD), code.instruction_set.weights_hint)
 
@@ -247,14 +268,14 @@ def float_tile(form: FloatFormat, rows: int) -> Tile:
         stride: Value,
         y: Value,
         y_stride: Value,
-        add: Value,
+        flags: Value,
     ) -> None:
         step = rows if code.instruction_set.wide_registers else min(rows, _NARROW_FLOAT_ROWS)
         for first in range(0, rows, step):
             these = range(first, min(rows, first + step))
             x_rows = [code.at(x, code.times(stride, index)) for index in these]
             totals = _float_pass(code, form, weights, blocks, x_rows)
-            _store(code, totals, code.at(y, code.times(y_stride, first)), y_stride, add)
+            _store(code, totals, code.at(y, code.times(y_stride, first)), y_stride, flags)
 
     return emit
 
@@ -274,7 +295,7 @@ def _float_pass(
 
     with code.loop(b.lshr(columns, constant(I64, 1))) as pair:
         even = code.times(pair, 2)
-        _prefetch(code, code.at(weights, code.times(even, form.nbytes)), 2 * form.nbytes)
+        _prefetch_lines(code, code.at(weights, code.times(even, form.nbytes)), 2 * form.nbytes)
         multiply_column(even, 0)
         multiply_column(code.at(even, 1), 1)
     with code.loop(b.and_(columns, constant(I64, 1))):
@@ -284,9 +305,14 @@ def _float_pass(
     return totals[0]
 
 
-def _store(code: Code, accumulators: Sequence[Value], y: Value, y_stride: Value, add: Value) -> None:
+def _has(code: Code, flags: Value, flag: int) -> Value:
     b = code.builder
-    adds = b.icmp_signed("!=", add, constant(I64, 0))
+    return b.icmp_signed("!=", b.and_(flags, constant(I64, flag)), constant(I64, 0))
+
+
+def _store(code: Code, accumulators: Sequence[Value], y: Value, y_stride: Value, flags: Value) -> None:
+    b = code.builder
+    adds = _has(code, flags, ADD)
     for index, slot in enumerate(accumulators):
         address = code.at(y, code.times(y_stride, index))
         total = b.load(slot)

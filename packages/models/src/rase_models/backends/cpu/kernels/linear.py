@@ -21,6 +21,7 @@ from rase_models.backends.cpu.simd import (
     splat,
     store_f32x16,
 )
+from rase_models.backends.cpu.tiles import ADD
 
 
 @compiled
@@ -63,7 +64,8 @@ def linear(format_name: str) -> Any:
         rows, blocks = row_count(op, context), load_i64(op + K) // columns
         x = records_of(thread, op, context) if is_quantised else load_i64(op + X)
         x_stride, y_stride, alone = load_i64(op + X_STRIDE), load_i64(op + Y_STRIDE), int(rows == 1)
-        accumulates, products = load_i64(op + FLAGS) & ACCUMULATE, scratch(thread, context)
+        products = scratch(thread, context)
+        accumulates = ADD if load_i64(op + FLAGS) & ACCUMULATE else 0
         for row in range(0, rows, ROW_BLOCK):
             end = min(rows, row + ROW_BLOCK)
             for group in range(first, last):

@@ -5,6 +5,7 @@ from typing import Any
 from rase_models.backends.cpu.activations import PANEL_ROWS, RECORD_COLUMNS, RECORD_ROW_NBYTES
 from rase_models.backends.cpu.packing import WeightFormat, tile
 from rase_models.backends.cpu.simd import compiled
+from rase_models.backends.cpu.tiles import NEAR
 
 
 def multiply_group(form: WeightFormat) -> Any:
@@ -38,16 +39,17 @@ def _multiply_records(form: WeightFormat) -> Any:
         if alone:
             single(weights, blocks, x, 0, y, y_stride, add)
             return
-        panel = x + (first >> 3) * blocks * panel_of_block
+        panel, flags = x + (first >> 3) * blocks * panel_of_block, add
         for row in range(first, last, PANEL_ROWS):
             if last - row > 4:
-                eight(weights, blocks, panel, 0, y, y_stride, add)
+                eight(weights, blocks, panel, 0, y, y_stride, flags)
             elif last - row > 2:
-                four(weights, blocks, panel, 0, y, y_stride, add)
+                four(weights, blocks, panel, 0, y, y_stride, flags)
             else:
-                two(weights, blocks, panel, 0, y, y_stride, add)
+                two(weights, blocks, panel, 0, y, y_stride, flags)
             panel += blocks * panel_of_block
             y += PANEL_ROWS * y_stride
+            flags = add | NEAR
 
     return multiply
 
