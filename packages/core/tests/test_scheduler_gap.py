@@ -21,10 +21,14 @@ class Machine:
     """A scheduler whose steps take time: for the weights, for each stream, for each token of a prompt."""
 
     def __init__(
-        self, noise: Callable[[], float] = lambda: 1.0, growth: float = 0.0, cached_tokens: int = 0
+        self,
+        noise: Callable[[], float] = lambda: 1.0,
+        growth: float = 0.0,
+        cached_tokens: int = 0,
+        delay: Callable[[], float] = lambda: 0.0,
     ) -> None:
         self.batches: list[tuple[int, float]] = []
-        self.noise, self.growth = noise, growth
+        self.noise, self.growth, self.delay = noise, growth, delay
         decoder = HistoryDecoder(context_length=4096, block_tokens=64, on_forward=self.forward)
         self.scheduler = StepwiseScheduler(decoder, SchedulerLimits(cached_tokens=cached_tokens))
 
@@ -35,7 +39,7 @@ class Machine:
         seconds = STEP + float(costs.sum()) + self.growth * float(prompts.sum())
         seconds *= self.noise()
         self.batches.append((len(batch.tokens), seconds))
-        self.scheduler.now += seconds
+        self.scheduler.now += seconds + self.delay()
 
     def submit(self, prompt_tokens: int, max_tokens: int, first: int | None = None) -> Submitted:
         prompt = [((first or prompt_tokens) + i) % 32 for i in range(prompt_tokens)]
@@ -120,6 +124,24 @@ def test_steps_that_take_long_by_accident_do_not_widen_the_bound() -> None:
         machine.steps(1)
     under_load = sorted(gaps(stream)[60:])
     assert under_load[len(under_load) * 95 // 100] < 4 * normal  # a hiccup itself takes four times as long
+
+
+@pytest.mark.parametrize("streams", [1, 8])
+def test_a_prompt_gets_on_where_others_take_the_cores_now_and_then(streams: int) -> None:
+    def steps_with(share: float) -> int:
+        numbers = random.Random(5)
+        machine = Machine(delay=lambda: numbers.uniform(1, 6) * STEP if numbers.random() < share else 0.0)
+        for _ in range(streams):
+            machine.submit(8, 3000)
+        machine.steps(60)
+        prompt, before = machine.submit(2000, 1), len(machine.batches)
+        while not prompt.is_done:
+            machine.steps(1)
+        chunks = [seconds for _, seconds in machine.batches[before:]]
+        assert max(chunks) < 4 * median(seconds for _, seconds in machine.batches[40:before])
+        return len(chunks)
+
+    assert steps_with(0.4) < 1.5 * steps_with(0.0)
 
 
 def test_first_come_is_first_served() -> None:

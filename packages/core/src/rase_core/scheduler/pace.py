@@ -19,7 +19,7 @@ class PrefillPace:
     goes on much deeper in a context than the latest, where attention makes tokens dearer.
     """
 
-    def __init__(self, gap_steps: float = 3.0, idle_seconds: float = 0.2) -> None:
+    def __init__(self, gap_steps: float = 2.5, idle_seconds: float = 0.2) -> None:
         self._gap_steps, self._idle_seconds = gap_steps, idle_seconds
         self._normal: dict[int, deque[float]] = {}
         self._beside_streams = _Chunk(_FIRST)
@@ -75,6 +75,8 @@ class _Chunk:
             self._token_seconds.append(seconds / tokens)
 
     def _affordable(self, seconds: float) -> int:
-        cost = max(median(self._token_seconds), self._token_seconds[-1])
-        tokens = int(seconds / cost) if cost * 2 * self._size > seconds else 2 * self._size
-        return tokens - tokens % _ROUND_TO if tokens > _ROUND_TO else tokens
+        # The median: where others compute, too, single steps take long, which says nothing of tokens.
+        cost = median(self._token_seconds)
+        # Rounded: what one token more seems to cost may be what a step had to wait.
+        tokens = round(seconds / cost) if cost * 2 * self._size > seconds else 2 * self._size
+        return tokens - tokens % _ROUND_TO if tokens > 2 * _ROUND_TO else tokens
