@@ -12,6 +12,8 @@ nox.options.sessions = ["lint", "types", "imports", "tests"]
 
 PACKAGES = ("core", "models", "api", "cli")
 SOURCES = [f"packages/{name}/src/rase_{name}" for name in PACKAGES]
+TESTS = ["packages/core/tests", "packages/cli/tests", "tests"]
+"""The tests whose types are checked."""
 
 SYNC_EXTRAS = {"core": (), "models": ("--extra", "cpu"), "api": (), "cli": ("--extra", "serve")}
 """The extras that a package's own tests need."""
@@ -43,7 +45,7 @@ def lint(session: nox.Session) -> None:
 def types(session: nox.Session) -> None:
     """Check types, strictly."""
     sync(session, "--all-packages")
-    session.run("mypy", *SOURCES, *map(str, sorted(Path("benchmarks").glob("*.py"))))
+    session.run("mypy", *SOURCES, *TESTS, *map(str, sorted(Path("benchmarks").glob("*.py"))))
 
 
 @nox.session

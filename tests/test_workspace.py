@@ -5,6 +5,7 @@ import subprocess
 import sys
 import tomllib
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -14,10 +15,10 @@ SOURCES = [path for name in PACKAGES for path in (ROOT / "packages" / name / "sr
 HEAVY = ("numba", "llvmlite", "mlx", "cupy", "gguf", "transformers", "huggingface_hub", "torch")
 
 
-def project(name: str) -> dict[str, object]:
+def project(name: str) -> dict[str, Any]:
     """Read the [project] table of a package."""
     text = (ROOT / "packages" / name / "pyproject.toml").read_text()
-    table: dict[str, object] = tomllib.loads(text)["project"]
+    table: dict[str, Any] = tomllib.loads(text)["project"]
     return table
 
 

@@ -74,7 +74,7 @@ def test_stops_and_bad_words_are_added_to_the_models_own(smol: str, home: dict[s
     }
     with Engine(home["RASE_STORE"]) as engine:
         config = build_config(engine, smol, given)
-    assert (config.stop, config.stop_tokens) == (("own", "a"), {5, 6})
+    assert (config.stop, config.stop_tokens) == (("own", "a"), frozenset({5, 6}))
     assert (config.logit_bias, config.seed) == ({4: -1.5}, 4)
     assert config.bad_words[0] == (7,)
     assert len(config.bad_words) == 3

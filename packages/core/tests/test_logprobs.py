@@ -1,6 +1,7 @@
 """Log probabilities of answers and prompts, against a softmax of its own in float64."""
 
 import math
+from typing import Any
 
 import numpy as np
 import pytest
@@ -23,14 +24,16 @@ PROMPT = [3, 1, 4, 1, 5, 9, 2, 6]
 def expected(logits: Logits) -> np.ndarray:
     """All log probabilities, the plain way."""
     values = logits.astype(np.float64)
-    return values - values.max() - np.log(np.exp(values - values.max()).sum())
+    values -= values.max()
+    shares: np.ndarray = values - np.log(np.exp(values).sum())
+    return shares
 
 
 def row(history: list[int]) -> Logits:
     return HistoryDecoder().prefill(history)
 
 
-def answer(script: list[int], **config: object) -> tuple[Generation, list[TokenEvent]]:
+def answer(script: list[int], **config: Any) -> tuple[Generation, list[TokenEvent]]:
     events: list[TokenEvent] = []
     generation = generate_with(
         ScriptedDecoder(script, eos_tokens=frozenset({31})),
@@ -135,7 +138,7 @@ def test_without_text_there_is_nothing_to_tell() -> None:
         generate(HistoryDecoder(), PROMPT, GenerationConfig(), logprobs=Logprobs())
 
 
-def scheduled(*requests: GenerationRequest, **limits: object) -> list[Submitted]:
+def scheduled(*requests: GenerationRequest, **limits: Any) -> list[Submitted]:
     scheduler = StepwiseScheduler(HistoryDecoder(**limits), SchedulerLimits(gap_steps=3.0))
     submitted = [scheduler.submit(request) for request in requests]
     scheduler.run()

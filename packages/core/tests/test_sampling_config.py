@@ -122,7 +122,7 @@ def test_a_request_adds_stops_and_bad_words_and_replaces_the_rest() -> None:
         "seed": 4,
     }
     merged = own.merged(request)
-    assert (merged.stop, merged.stop_tokens) == (("a", "b"), {1, 2})
+    assert (merged.stop, merged.stop_tokens) == (("a", "b"), frozenset({1, 2}))
     assert (merged.bad_words, merged.logit_bias) == (((1,), (2,)), {2: 2.0})
     assert (merged.seed, merged.top_k) == (4, 5)
     assert own.merged({}) == own

@@ -169,6 +169,9 @@ class Broken:
     def push(self, token: int) -> bytes:
         raise KeyError(token)
 
+    def piece(self, token: int) -> bytes:
+        raise KeyError(token)
+
 
 def test_a_detokenizer_that_raises_fails_its_own_request_alone(scheduler: Scheduler) -> None:
     other = scheduler.submit(GenerationRequest(PROMPT, LONG))
