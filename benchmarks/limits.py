@@ -35,7 +35,7 @@ def _sum_bytes(code: Code, address: Value, nbytes: Value, result: Value) -> None
     with code.loop(b.lshr(nbytes, constant(I64, 8))) as index:
         line = code.at(address, code.times(index, 256))
         for part, total in enumerate(totals):
-            code.prefetch(code.at(line, 64 * part + _AHEAD), 3)
+            code.prefetch(code.at(line, 64 * part + _AHEAD), code.instruction_set.kv_hint)
             b.store(b.add(b.load(total), code.load(code.at(line, 64 * part), I32X16, 64)), total)
     for part, total in enumerate(totals):
         code.store(code.at(result, 64 * part), b.load(total))

@@ -41,9 +41,10 @@ def llama_version(python: str | None) -> str:
     """Say which llama.cpp was measured."""
     if python is None:
         return "llama.cpp was not measured."
-    code = "import llama_cpp; print(llama_cpp.__version__)"
+    code = "import llama_cpp as l; print(l.__version__, l.llama_print_system_info().decode(), sep='\\n')"
     done = subprocess.run([python, "-c", code], capture_output=True, text=True, check=True, cwd="/")
-    return f"llama.cpp as in llama-cpp-python {done.stdout.strip()}, built for this machine."
+    version, system = done.stdout.strip().split("\n", 1)
+    return f"llama.cpp as in llama-cpp-python {version}, built for this machine ({system.strip()})."
 
 
 def main() -> None:
