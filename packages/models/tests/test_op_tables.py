@@ -1,4 +1,4 @@
-"""Every backend has every op: a program that one of them could not run would fail in the midst of a request."""
+"""Every backend has every op: a program that one could not run would fail in the midst of a request."""
 
 from importlib import import_module
 from typing import get_args
@@ -9,7 +9,7 @@ from rase_models.program import Op
 TABLES = {
     "reference": ("rase_models.backends.reference.ops", "_OPS", "numpy"),
     "cpu": ("rase_models.backends.cpu.lowering", "EMITTERS", "numba"),
-    "metal": ("rase_models.backends.metal.ops", "_OPS", "mlx.core"),
+    "metal": ("rase_models.backends.metal.ops", "OPS", "mlx.core"),
     "cuda": ("rase_models.backends.cuda.lowering.table", "LOWERINGS", "numpy"),
 }
 
