@@ -4,6 +4,7 @@ import gc
 import shutil
 from dataclasses import replace
 from pathlib import Path
+from typing import get_args
 
 import numpy as np
 import pytest
@@ -18,7 +19,7 @@ from rase_models.gguf import TYPE_LAYOUTS, GgmlType, TensorInfo, Weight, open_gg
 from rase_models.gguf.quants import BLOCK_DTYPES, dequantize
 from rase_models.kv_type import KvType
 from rase_models.loading import load_on
-from rase_models.program import Activation, Add, Linear
+from rase_models.program import Activation, Add, Linear, Op
 from rase_models.testing_blocks import random_blocks
 from rase_models.testing_sketches import TENSORS, sketch, write_gguf
 
@@ -30,6 +31,7 @@ from rase_models.backends.metal.activations import PLAIN_GATES  # noqa: E402
 from rase_models.backends.metal.affine import AFFINE, GROUP, pack  # noqa: E402
 from rase_models.backends.metal.groups import groups_of, window_of  # noqa: E402
 from rase_models.backends.metal.matrices import AffineMatrix, matrix_of  # noqa: E402
+from rase_models.backends.metal.ops import OPS  # noqa: E402
 from rase_models.backends.metal.runner import MetalRunner  # noqa: E402
 
 Floats = NDArray[np.float32]
@@ -47,6 +49,10 @@ def error_of(found: Floats, wanted: Floats) -> float:
 
 def model(folder: Path, architecture: str) -> Path:
     return write_gguf(folder / "model.gguf", architecture, *sketch(architecture))
+
+
+def test_every_op_is_there() -> None:
+    assert set(OPS) == set(get_args(Op))
 
 
 @pytest.mark.parametrize("architecture", ARCHITECTURES)

@@ -67,5 +67,6 @@ class MetalBackend:
         Raises DeviceOutOfMemory when they are more than the GPU has room for.
         """
         with faults():
+            self._device.bound()
             kept = device_weights(program, weights, self._device)
         return MetalRunner(program, kept, kv_type or self.kv_types[0], self._device)

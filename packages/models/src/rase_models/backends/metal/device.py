@@ -60,6 +60,11 @@ class Device:
                 f"{_megabytes(self.limit)} may be used",
             )
 
+    def bound(self) -> None:
+        """Tell MLX to free what it keeps of old buffers before it takes more than it should."""
+        if self.is_gpu and self.limit is not None:
+            mx.set_memory_limit(self.limit)
+
 
 def _megabytes(nbytes: int) -> str:
     return f"{nbytes / 1e6:,.1f} MB"

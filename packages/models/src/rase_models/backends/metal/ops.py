@@ -8,7 +8,16 @@ import mlx.core as mx
 from rase_models.backends.metal.activations import ACTIVATIONS, GATES
 from rase_models.backends.metal.attention import attention
 from rase_models.backends.metal.experts import moe_ffn
-from rase_models.backends.metal.mixing import add_dots, blend, mix_parts, rescale, scale, sparsify, xielu
+from rase_models.backends.metal.mixing import (
+    add_dots,
+    blend,
+    clamp,
+    mix_parts,
+    rescale,
+    scale,
+    sparsify,
+    xielu,
+)
 from rase_models.backends.metal.recurrent import gated_delta, short_conv, state_scan
 from rase_models.backends.metal.rotation import rotate
 from rase_models.backends.metal.run import Run
@@ -19,6 +28,7 @@ from rase_models.program import (
     AddDots,
     Attention,
     Blend,
+    Clamp,
     CopyParts,
     Embed,
     GatedActivation,
@@ -136,13 +146,14 @@ def select_outputs(op: SelectOutputs, run: Run) -> None:
     run.buffers[op.out] = run.buffers[op.x][mx.array(run.rows.outputs)]
 
 
-_OPS: Mapping[type[Op], Callable[..., None]] = MappingProxyType(
+OPS: Mapping[type[Op], Callable[..., None]] = MappingProxyType(
     {
         Activate: activate,
         Add: add,
         AddDots: add_dots,
         Attention: attention,
         Blend: blend,
+        Clamp: clamp,
         CopyParts: copy_parts,
         Embed: embed,
         GatedActivation: gated_activation,
@@ -171,4 +182,4 @@ _OPS: Mapping[type[Op], Callable[..., None]] = MappingProxyType(
 
 def execute(op: Op, run: Run) -> None:
     """Describe one op on the buffers of a run."""
-    _OPS[type(op)](op, run)
+    OPS[type(op)](op, run)
