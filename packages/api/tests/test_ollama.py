@@ -85,6 +85,7 @@ def test_options_reach_the_sampler(client: httpx.Client, engine: ScriptedEngine)
         "frequency_penalty": 0.75,
         "num_ctx": 128,
         "num_thread": 4,
+        "num_gpu": 0,
     }
     answer = client.post("/api/chat", json=CHAT | {"options": options, "stream": False}).json()
     assert (answer["message"]["content"], answer["done_reason"]) == ("Par", "length")
@@ -111,6 +112,9 @@ def test_an_answer_without_limit_ends_where_the_context_does(client: httpx.Clien
         ({"options": {"mirostat": 1}}, "options.mirostat"),
         ({"options": {"num_ctx": 129}}, "options.num_ctx"),
         ({"options": {"num_ctx": 0}}, "options.num_ctx"),
+        ({"options": {"num_gpu": 1}}, "options.num_gpu"),
+        ({"options": {"num_gpu": 99}}, "options.num_gpu"),
+        ({"options": {"num_gpu": -2}}, "options.num_gpu"),
         ({"options": {"num_predict": -3}}, "options.num_predict"),
         ({"format": "yaml"}, "format"),
         ({"format": {"a": 1}, "tools": [{"type": "x", "function": {"name": "f"}}]}, "tools[0].type"),

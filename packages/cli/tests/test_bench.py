@@ -55,6 +55,17 @@ def test_sequences_decode_together(smol_manifest: Path) -> None:
         assert speeds.threads is not None
 
 
+def test_layers_are_on_a_gpu_all_or_none(rase: Run, smol: str, smollm2_path: Path) -> None:
+    for model in (smol, str(smollm2_path)):
+        done = rase("bench", model, *SMALL, "--device", "cpu", "--gpu-layers", "3")
+        assert done.returncode != 0 and "not split" in done.stderr
+    done = rase("bench", smol, *SMALL, "--device", "cpu", "--gpu-layers", "all")
+    assert done.returncode != 0 and "no GPU" in done.stderr
+    done = rase("bench", smol, *SMALL, "--gpu-layers", "some")
+    assert done.returncode == 2 and "0 for none, all or -1 for all" in done.stderr
+    assert rase("bench", smol, *SMALL, "--device", "cuda", "--gpu-layers", "0").returncode == 0
+
+
 def test_no_tokens_at_all_are_nothing_to_measure(rase: Run, smol: str) -> None:
     done = rase("bench", smol, "--prompt-tokens", "0", "--gen-tokens", "0", "--depth", "5")
     assert done.returncode == 2 and "nothing to measure" in done.stderr

@@ -10,6 +10,7 @@ from rase_core.sampling import GenerationConfig
 from rase_models import request
 from rase_models.chat.options import ChatOptions
 from rase_models.constraints import ResponseFormat
+from rase_models.gpu_layers import check_gpu_layers
 from rase_models.request import Terms
 
 from rase_api.asking import Ask
@@ -111,6 +112,21 @@ class Within:
                 f"{model_id!r}, but got {self.context_length}.",
                 self.name,
             )
+        yield from self.plan.asks(engine, model_id, config)
+
+
+@dataclass(frozen=True, slots=True)
+class Placed:
+    """A plan for a model that has so many layers on a GPU; `name` is what the request calls that."""
+
+    plan: Plan
+    gpu_layers: int
+    name: str
+
+    def asks(self, engine: ServingEngine, model_id: str, config: GenerationConfig) -> Iterator[Ask]:
+        """Yield the plan's questions; raises InvalidParameter when the layers are elsewhere."""
+        model = engine.load(model_id)
+        check_gpu_layers(self.gpu_layers, model.layers, model.device, self.name)
         yield from self.plan.asks(engine, model_id, config)
 
 

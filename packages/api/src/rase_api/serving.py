@@ -73,6 +73,10 @@ class LoadedModel(Protocol):
         """Where it is computed."""
 
     @property
+    def layers(self) -> int:
+        """How many layers it has."""
+
+    @property
     def fallback(self) -> str | None:
         """Why that is not the device that was asked for; None if it is."""
 

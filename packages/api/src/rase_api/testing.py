@@ -245,6 +245,7 @@ class ScriptedModel:
     template: ChatTemplate = field(default_factory=lambda: ChatTemplate("{{ messages }}"))
     memory: None = None
     device: str = "scripted"
+    layers: int = 2
     fallback: str | None = None
     expires_in: float | None = None
 

@@ -66,7 +66,10 @@ class ChosenModel:
         try:
             with Progress(stop) as progress, interruptible(stop):
                 loader = SessionLoader(
-                    self.settings.thread_counts(), progress=progress, kv_type=self.settings.kv_type
+                    self.settings.thread_counts(),
+                    progress=progress,
+                    kv_type=self.settings.kv_type,
+                    gpu_layers=self.settings.gpu_layers,
                 )
                 return self._load(loader, context_length)
         except InvalidParameter as error:
@@ -77,13 +80,17 @@ class ChosenModel:
             ) from error
 
     def _load(self, loader: "SessionLoader", context_length: int) -> "ProgramDecoder":
-        from rase_models.loading import load_decoder
+        from rase_models.gguf import open_gguf
+        from rase_models.gpu_layers import check_gpu_layers, layers_of
+        from rase_models.loading import load_gguf
 
         name = device(self.settings)
         if self.manifest is not None:
             return loader.bare_decoder(self.manifest, name, context_length)
-        return load_decoder(
-            self.weights,
+        file = open_gguf(self.weights)
+        check_gpu_layers(loader.gpu_layers, layers_of(file), name)
+        return load_gguf(
+            file,
             name,
             loader.threads,
             context_length=context_length,
@@ -117,5 +124,6 @@ def _is_path(path: Path) -> bool:
 def device(settings: Settings) -> str:
     """Return the backend that computes."""
     from rase_models.device_check import choose_device
+    from rase_models.gpu_layers import device_for
 
-    return choose_device(settings.device)
+    return choose_device(device_for(settings.device, settings.gpu_layers))

@@ -19,6 +19,8 @@ Body = Callable[..., object]
 
 Option = Callable[[Body], Body]
 
+_MOST_DIGITS = 10
+
 KV_TYPES = ("f16", "f32", "q8_0")
 """The values of `rase_models.kv_type`."""
 
@@ -38,6 +40,24 @@ def device_name(text: str) -> str:
     return text.strip().lower()
 
 
+class GpuLayers(click.ParamType):
+    """A number of layers, or all of them."""
+
+    name = "layers"
+
+    def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> int:
+        """Return the number, -1 for all; BadParameter for what is none."""
+        text = str(value).strip().lower()
+        number = "-1" if text == "all" else text
+        if not (number == "-1" or (number.isdecimal() and number.isascii() and len(number) < _MOST_DIGITS)):
+            self.fail(f"{value!r} is no number of layers: 0 for none, all or -1 for all.", param, ctx)
+        return int(number)
+
+    def get_metavar(self, param: click.Parameter, ctx: click.Context) -> str:
+        """Name the choices."""
+        return "[N|all]"
+
+
 @dataclass(slots=True)
 class Settings:
     """Where models are and what runs them; the options fill it in as they are parsed."""
@@ -47,6 +67,7 @@ class Settings:
     threads: int | None = None
     threads_prefill: int | None = None
     kv_type: str | None = None
+    gpu_layers: int | None = None
     debug: bool = False
 
     def thread_counts(self) -> "ThreadCounts":
@@ -80,7 +101,7 @@ STORE: Option = click.option(
     expose_value=False,
     help="Folder of the registered models. [default: $RASE_STORE, else a folder of the user]",
 )
-DEVICE: Option = click.option(
+ONLY_DEVICE: Option = click.option(
     "--device",
     type=device_name,
     metavar=f"[{'|'.join(DEVICES)}|cuda:N]",
@@ -88,6 +109,20 @@ DEVICE: Option = click.option(
     expose_value=False,
     help="What computes; cuda:1 is the second GPU. [default: auto]",
 )
+_GPU_LAYERS: Option = click.option(
+    "--gpu-layers",
+    type=GpuLayers(),
+    callback=_keep,
+    expose_value=False,
+    help="Layers on a GPU: 0 or all (-1); models are not split. [default: by --device]",
+)
+
+
+def _device_options(command: Body) -> Body:
+    return ONLY_DEVICE(_GPU_LAYERS(command))
+
+
+DEVICE: Option = _device_options
 _THREADS_DECODE: Option = click.option(
     "--threads",
     type=click.IntRange(min=1),
@@ -167,6 +202,7 @@ def open_engine(
             settings.device,
             settings.thread_counts(),
             kv_type=settings.kv_type,
+            gpu_layers=settings.gpu_layers,
             progress=progress,
             **options,
         )

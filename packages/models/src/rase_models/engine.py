@@ -51,6 +51,8 @@ class Engine(ModelHost):
             machine's memory, and always enough for one context.
         kv_type: in which keys and values are kept: f16, f32 or q8_0; None for the device's own choice, which
             is f16 on the CPU.
+        gpu_layers: how many layers are to be on a GPU: 0 for none, -1 or as many as there are for all; None
+            leaves it to the device. Anything between is refused when the model is loaded.
         keep_alive: the seconds that a model may stay in memory without being used; None for as long as there
             is room. `keep` says it of one model.
         max_memory: the most bytes for all models together, by `estimate`. Models that nobody uses make room

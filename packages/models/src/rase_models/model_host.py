@@ -9,6 +9,7 @@ from rase_core.scheduler import SchedulerLimits
 
 from rase_models.backends.base import Threads
 from rase_models.device_check import choose_device
+from rase_models.gpu_layers import device_for
 from rase_models.kv_type import KvType
 from rase_models.lost_devices import LOST_DEVICES
 from rase_models.memory_plan import MemoryPlan
@@ -32,12 +33,13 @@ class ModelHost(ModelStore):
         keep_alive: float | None = None,
         max_memory: int | None = None,
         kv_type: KvType | str | None = None,
+        gpu_layers: int | None = None,
         limits: SchedulerLimits | None = None,
         progress: Progress | None = None,
         cache: SessionCache | None = None,
     ) -> None:
         super().__init__(store, progress=progress)
-        self._preference = device
+        self._preference = device_for(device, gpu_layers)
         loader = SessionLoader(
             threads=threads,
             context_length=context_length,
@@ -45,6 +47,7 @@ class ModelHost(ModelStore):
             kv_memory=kv_memory,
             max_memory=max_memory,
             kv_type=kv_type,
+            gpu_layers=gpu_layers,
             limits=limits or SchedulerLimits(),
         )
         self._cache = cache if cache is not None else SessionCache(loader, keep_alive)

@@ -35,6 +35,7 @@ class Session:
 
     Attributes:
         computing: its decoder, on which device that is, and why on no other.
+        layers: how many the model has.
         memory: what it was planned to take; None where nobody planned.
         keep_alive: the seconds that it may stay idle; None for ever.
         on_idle: called with the session when nobody uses it any more, from any thread.
@@ -51,13 +52,14 @@ class Session:
         limits: SchedulerLimits | None = None,
         memory: MemoryPlan | None = None,
         fallback: str | None = None,
+        layers: int = 1,
         load_spare: LoadSpare | None = None,
     ) -> None:
         self.manifest = manifest
         self.computing = Standby(decoder, device, fallback, load_spare)
         self.tokenizer = tokenizer
         self.formats = FormatCompiler(tokenizer)
-        self.memory = memory
+        self.memory, self.layers = memory, layers
         self.keep_alive: float | None = None
         self.on_idle: Callable[[Session], None] = _ignore
         self.on_gone: Callable[[], None] = _do_nothing

@@ -34,6 +34,7 @@ from rase_models.closing import closed_on_error
 from rase_models.decoder import ProgramDecoder
 from rase_models.file_digests import FileDigests
 from rase_models.gguf import GgufFile, OnBytes, open_gguf
+from rase_models.gpu_layers import check_gpu_layers, layers_of
 from rase_models.kv_type import KvType
 from rase_models.loading import load_gguf
 from rase_models.lost_devices import CPU, LOST_DEVICES
@@ -57,6 +58,7 @@ class SessionLoader:
         kv_memory: the most bytes for a model's keys and values; see `memory_plan`.
         max_memory: the most bytes for all models together.
         kv_type: in which keys and values are kept, None for the backend's own choice.
+        gpu_layers: how many layers are to be on a GPU; see `check_gpu_layers`.
         limits: how many requests a model takes on. Unless they or `kv_memory` say more of it, a quarter of
             the memory, and four contexts at most, may keep prefixes for later requests.
         digests: what is known of the hashes of files that could not be loaded.
@@ -69,6 +71,7 @@ class SessionLoader:
     kv_memory: int | None = None
     max_memory: int | None = None
     kv_type: KvType | str | None = None
+    gpu_layers: int | None = None
     limits: SchedulerLimits = field(default_factory=SchedulerLimits)
     digests: FileDigests = field(default_factory=FileDigests)
     loads: Counter[str] = field(default_factory=Counter)
@@ -89,7 +92,7 @@ class SessionLoader:
         except (BackendUnavailable, BackendFailure) as error:
             if isinstance(error, DeviceLost):
                 LOST_DEVICES.add(device, error)
-            if not may_fall_back:
+            if not may_fall_back or self.gpu_layers is not None:
                 raise
             reason = error.message
         logger.warning("the model %s is on the %s: %s", manifest.id, CPU, reason)
@@ -102,6 +105,8 @@ class SessionLoader:
             file = open_gguf(manifest.weights_path)
             _check_architecture(manifest, file)
             _check_parts(manifest, file)
+            if fallback is None:
+                check_gpu_layers(self.gpu_layers, layers_of(file), device)
             plan = self._plan(file, device, manifest.context_length)
             vocab_size = build_program(file).vocab_size
             tokenizer = tokenizer_from_gguf(file) if attached is None else attached
@@ -121,6 +126,7 @@ class SessionLoader:
                 self._limits(decoder),
                 plan,
                 fallback,
+                layers_of(file),
                 partial(replace(self, progress=None)._spare, manifest),
             )
 
@@ -145,6 +151,7 @@ class SessionLoader:
 
     def decoder(self, file: GgufFile, device: str) -> ProgramDecoder:
         """Load the weights of a file that is not registered."""
+        check_gpu_layers(self.gpu_layers, layers_of(file), device)
         return self._decoder(file, device, self._plan(file, device))
 
     def _plan(self, file: GgufFile, device: str, registered: int | None = None) -> MemoryPlan:
@@ -185,6 +192,7 @@ class SessionLoader:
         with self._explaining(manifest):
             file = open_gguf(manifest.weights_path)
             _check_parts(manifest, file)
+            check_gpu_layers(self.gpu_layers, layers_of(file), device)
             load = partial(
                 load_gguf,
                 file,

@@ -7,7 +7,7 @@ from starlette.responses import JSONResponse, Response
 
 from rase_api.answers import answer
 from rase_api.dialects import OLLAMA
-from rase_api.plans import Kept, Within, keep
+from rase_api.plans import Kept, Placed, Within, keep
 from rase_api.replies.ollama import Content, OllamaWriter, chat_content, generate_content
 from rase_api.replies.writer import line
 from rase_api.routing import routes_of
@@ -40,6 +40,8 @@ async def _answer(request: Request, state: ServerState, body: OllamaRequest, con
         return await _load(state, body, writer)
     if body.context_length is not None:
         plan = Within(plan, body.context_length, "options.num_ctx")
+    if body.gpu_layers is not None:
+        plan = Placed(plan, body.gpu_layers, "options.num_gpu")
     if body.keep_alive is not None:
         plan = Kept(plan, body.keep_alive)
     return await answer(request, state, body, body.model, plan, lambda model: writer)

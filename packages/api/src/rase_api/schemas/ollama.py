@@ -81,11 +81,13 @@ class OllamaOptions(Strict):
     num_ctx: int | None = None
     num_keep: int | None = None
 
+    # Where the layers are is the server's own affair, and what is asked for must be so: all, or none.
+    num_gpu: Annotated[int, Field(ge=-1)] | None = None
+
     # These cannot change the text, so they are accepted and not used.
     mirostat_tau: float | None = None
     mirostat_eta: float | None = None
     num_batch: int | None = None
-    num_gpu: int | None = None
     num_thread: int | None = None
     main_gpu: int | None = None
     numa: bool | None = None
@@ -152,6 +154,11 @@ class OllamaRequest(TextRequest, ConstrainedRequest):
     def context_length(self) -> int | None:
         """The context length that is asked for."""
         return None if self.options is None else self.options.num_ctx
+
+    @property
+    def gpu_layers(self) -> int | None:
+        """How many layers are asked to be on a GPU."""
+        return None if self.options is None else self.options.num_gpu
 
     @property
     def unloads(self) -> bool:

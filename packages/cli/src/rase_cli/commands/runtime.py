@@ -5,7 +5,7 @@ import click
 from rase_cli.failures import UNAVAILABLE
 from rase_cli.output import emit_json, emit_table
 from rase_cli.records import probe_record
-from rase_cli.settings import DEVICE, Settings, open_engine, pass_settings, shared_options
+from rase_cli.settings import ONLY_DEVICE, Settings, open_engine, pass_settings, shared_options
 
 
 @click.group()
@@ -15,7 +15,7 @@ def runtime() -> None:
 
 @runtime.command()
 @click.option("--json", "as_json", is_flag=True, help="Write JSON to standard output.")
-@shared_options(DEVICE)
+@shared_options(ONLY_DEVICE)
 @pass_settings
 def probe(settings: Settings, as_json: bool) -> None:
     """Try the devices, best first, with a real computation, and say which one works and why others do not.

@@ -14,13 +14,13 @@ from rase_core.errors import BackendFailure, BackendUnavailable
 from rase_models.backends.cpu.kernel_cache import cache_directory
 from rase_models.backends.cuda.device import Source
 from rase_models.backends.cuda.formats import ELEMENTS, FORMATS, float_source
-from rase_models.backends.cuda.sources import headers, source_text
+from rase_models.backends.cuda.sources import headers, kernel_files, source_text
 from rase_models.kv_type import KvType
 
 ARCHITECTURES = ("sm_75", "sm_80", "sm_86", "sm_89", "sm_90", "sm_100", "sm_120")
 """What every kernel is compiled for in tests."""
 
-_PLAIN = ("q8.cu", "gemm.cu", "norm.cu", "elementwise.cu", "rope.cu", "experts.cu", "recurrent.cu")
+_WITH_MACROS = ("attention.cu", "floats.cu", "quantised.cu")
 
 
 def all_sources() -> tuple[Source, ...]:
@@ -30,7 +30,8 @@ def all_sources() -> tuple[Source, ...]:
     attention = (attention_source(kind) for kind in (KvType.F16, KvType.F32))
     floats = (float_source(type_) for type_ in ELEMENTS)
     quantised = (form.source for form in FORMATS.values())
-    return tuple(dict.fromkeys((*map(Source, _PLAIN), *attention, *floats, *quantised)))
+    plain = (Source(name) for name in kernel_files() if name not in _WITH_MACROS)
+    return tuple(dict.fromkeys((*plain, *attention, *floats, *quantised)))
 
 
 def compiled(source: Source, architecture: str) -> bytes:

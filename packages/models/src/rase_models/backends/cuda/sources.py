@@ -13,6 +13,14 @@ def source_text(name: str) -> str:
 @cache
 def headers() -> dict[str, str]:
     """Return the text of every header by its name."""
+    return {name: source_text(name) for name in _names(".cuh")}
+
+
+def kernel_files() -> list[str]:
+    """Return the names of all files of kernels."""
+    return _names(".cu")
+
+
+def _names(suffix: str) -> list[str]:
     folder = files("rase_models.backends.cuda").joinpath("kernels")
-    names = sorted(file.name for file in folder.iterdir() if file.name.endswith(".cuh"))
-    return {name: source_text(name) for name in names}
+    return sorted(file.name for file in folder.iterdir() if file.name.endswith(suffix))
