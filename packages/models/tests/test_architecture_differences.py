@@ -389,12 +389,6 @@ def test_slopes_of_more_heads_than_a_power_of_two_lie_between_the_others(build: 
     assert slopes == (2**-2, 2**-4, 2**-6, 2**-8, 2**-1, 2**-3)
 
 
-@pytest.mark.parametrize("architecture", ["mpt", "olmo"])
-def test_clamped_queries_and_keys_are_refused(build: Build, architecture: str) -> None:
-    with pytest.raises(InvalidGguf, match="clamp_kqv"):
-        build(architecture, {"attention.clamp_kqv": 8.0})
-
-
 def test_delta_rules_in_the_old_order_of_qwen3next_are_refused(build: Build) -> None:
     with pytest.raises(InvalidGguf, match=r"ssm_in.weight.*convert the model again"):
         build("qwen3next", tensors={"blk.1.ssm_in.weight": zeros(4, WIDTH)})

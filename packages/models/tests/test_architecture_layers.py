@@ -8,7 +8,7 @@ import pytest
 from rase_core.errors import InvalidGguf
 from rase_models.architectures import build_program
 from rase_models.gguf import open_gguf
-from rase_models.program import Attention, GatedActivation, Linear, Program, RmsNorm, Xielu
+from rase_models.program import Attention, Clamp, GatedActivation, Linear, Program, RmsNorm, Xielu
 from rase_models.testing_sketches import HEADS, LENGTH, Metadata, sketch, write_gguf
 
 
@@ -104,3 +104,11 @@ def test_values_bend_by_numbers_of_the_layer(build: Build) -> None:
 def test_numbers_that_values_cannot_bend_by_are_refused(build: Build, value: object) -> None:
     with pytest.raises(InvalidGguf, match=r"metadata 'xielu.beta': expected"):
         build("apertus", {"xielu.beta": value})
+
+
+@pytest.mark.parametrize("architecture", ["mpt", "olmo"])
+def test_queries_keys_and_values_are_clamped_where_the_file_says_so(build: Build, architecture: str) -> None:
+    program = build(architecture, {"attention.clamp_kqv": 8.0})
+    clamps = [(op.x, op.limit) for op in program.ops if isinstance(op, Clamp)]
+    assert clamps == [(buffer, 8.0) for buffer in "qkv"] * 4
+    assert not any(isinstance(op, Clamp) for op in build(architecture).ops)

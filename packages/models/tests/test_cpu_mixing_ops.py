@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from rase_core.errors import BackendFailure
-from rase_models.program import AddDots, Blend, Linear, MixParts, Op, Rescale, Scale, Sparsify, Xielu
+from rase_models.program import AddDots, Blend, Clamp, Linear, MixParts, Op, Rescale, Scale, Sparsify, Xielu
 from rase_models.testing_cases import OpCase, normal, rows_of
 
 few = settings(max_examples=8)
@@ -77,6 +77,12 @@ def test_values_are_bent(width: int, rows: int, bends: tuple[float, float, float
 
 
 @few
+@given(st.sampled_from([5, 16, 72]), st.integers(1, 9), st.sampled_from([0.1, 0.7, 9.0]))
+def test_values_are_clamped(width: int, rows: int, limit: float) -> None:
+    case_of(Clamp("y", "x", limit), width, {}, width).check(rows_of([(0, rows)]), tolerance=1e-4)
+
+
+@few
 @given(st.sampled_from([(1, 16), (3, 32)]), st.integers(1, 9))
 def test_values_are_added_by_the_dots_of_their_heads(sizes: tuple[int, int], rows: int) -> None:
     heads, width = sizes
@@ -143,6 +149,12 @@ def test_what_is_left_of_a_row_is_how_far_it_is_above_mean_and_deviation() -> No
     for row, got in zip(x, case.by_reference(rows), strict=True):
         deviation = np.sqrt(((row - row.mean()) ** 2).sum() / 4)
         np.testing.assert_allclose(got, np.maximum(row - row.mean() - 0.25 * deviation, 0), atol=1e-5)
+
+
+def test_clamped_values_are_beyond_no_bound() -> None:
+    case, rows = OpCase(5, [Clamp("y", "x", 0.5)], {"y": 5}, "y", {}), rows_of([(0, 9)])
+    x = case.weights["table"][rows.tokens]
+    np.testing.assert_array_equal(case.by_reference(rows), np.maximum(np.minimum(x, 0.5), -0.5))
 
 
 def test_values_bend_as_the_formula_says() -> None:

@@ -39,6 +39,7 @@ TENSORS: Mapping[str, tuple[str, ...]] = {
     **dict.fromkeys(
         ("arcee", "jais2", "nemotron", "starcoder2"), ("attn_norm", *_ATTENTION, "ffn_norm", *_PLAIN)
     ),
+    "dbrx": (*_MERGED, "attn_output_norm", *_EXPERTS),
     "arctic": (*LLAMA, "ffn_norm_exps", *_EXPERTS),
     "smallthinker": ("attn_norm", *_ATTENTION, "ffn_norm", *_EXPERTS),
     "minimax-m3": (*_MIXED, "exp_probs_b.bias"),

@@ -89,6 +89,7 @@ METADATA: Mapping[str, Metadata] = {
     "glm-dsa": {**_LATENT_EXPERTS, "attention.indexer.top_k": CONTEXT},
     "apertus": {"xielu.beta": 0.5, "xielu.eps": -1e-6},
     **dict.fromkeys(("arctic", "grok"), _CHOICE),
+    "dbrx": {**_CHOICE, "attention.clamp_kqv": 0.8},
     "smallthinker": {**_CHOICE, "attention.sliding_window": WINDOW, "expert_gating_func": 2},
     "minimax-m3": {
         **_CHOICE,

@@ -4,7 +4,7 @@ import math
 
 from rase_models.architectures.builder import ProgramBuilder
 from rase_models.architectures.differences import Differences, HeadNorms, Mixed
-from rase_models.program import Attention, KvLayer, Rotate
+from rase_models.program import Attention, Clamp, KvLayer, Rotate
 
 
 def attend(b: ProgramBuilder, differences: Differences, layer: int, x: str) -> Mixed:
@@ -13,6 +13,9 @@ def attend(b: ProgramBuilder, differences: Differences, layer: int, x: str) -> M
     heads = b.keys.require("attention.head_count", sizes.head_counts[layer])
     heads_kv = b.keys.require("attention.head_count_kv", sizes.head_counts_kv[layer])
     q, k, v = _project(b, layer, x)
+    limit = b.keys.number("attention.clamp_kqv", 0.0)
+    for buffer in (q, k, v) if limit else ():
+        b.emit(Clamp(buffer, buffer, limit))
     _prepare(b, differences, layer, "q", q, heads)
     _prepare(b, differences, layer, "k", k, heads_kv)
     cache = b.kv_layer(KvLayer(heads_kv, sizes.key_length, sizes.value_length, positions.window))

@@ -8,9 +8,6 @@ from rase_models.program import Activation, Program
 
 def build(b: ProgramBuilder) -> Program:
     """Build mpt."""
-    clamp = b.keys.number("attention.clamp_kqv", 0.0)
-    if clamp:
-        raise b.keys.error("attention.clamp_kqv", "none", clamp)
     return build_decoder(
         b,
         Differences(

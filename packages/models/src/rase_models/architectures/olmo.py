@@ -9,8 +9,5 @@ from rase_models.program import Program, RopePairing
 
 def build(b: ProgramBuilder) -> Program:
     """Build olmo."""
-    clamp = b.keys.number("attention.clamp_kqv", 0.0)
-    if clamp:
-        raise b.keys.error("attention.clamp_kqv", "none", clamp)
     positions = same_positions(b, RopePairing.ADJACENT)
     return build_decoder(b, Differences(positions, norm=Norm.LAYER, norm_weights=False))

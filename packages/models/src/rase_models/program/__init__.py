@@ -1,6 +1,6 @@
 """What a model computes, apart from how: the op vocabulary and the Program."""
 
-from rase_models.program.mixing_ops import AddDots, Blend, MixParts, Rescale, Scale, Sparsify, Xielu
+from rase_models.program.mixing_ops import AddDots, Blend, Clamp, MixParts, Rescale, Scale, Sparsify, Xielu
 from rase_models.program.ops import (
     Activate,
     Activation,
@@ -35,6 +35,7 @@ __all__ = [
     "AddDots",
     "Attention",
     "Blend",
+    "Clamp",
     "CopyParts",
     "Embed",
     "GatedActivation",

@@ -81,6 +81,16 @@ class Sparsify:
 
 
 @dataclass(frozen=True, slots=True)
+class Clamp:
+    """out = max(-limit, min(x, limit)); out may be x."""
+
+    TENSORS: ClassVar[tuple[str, ...]] = ()
+    out: str
+    x: str
+    limit: float
+
+
+@dataclass(frozen=True, slots=True)
 class Xielu:
     """out = above * max(x, 0)² + below * (e^min(x, 0) - 1 - min(x, 0)) + slope * x; out may be x.
 

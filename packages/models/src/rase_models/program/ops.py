@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import ClassVar
 
-from rase_models.program.mixing_ops import AddDots, Blend, MixParts, Rescale, Scale, Sparsify, Xielu
+from rase_models.program.mixing_ops import AddDots, Blend, Clamp, MixParts, Rescale, Scale, Sparsify, Xielu
 from rase_models.program.rope import Rope
 from rase_models.program.state_ops import KeyedScan, SelectiveScan, Shift
 
@@ -389,6 +389,7 @@ Op = (
     | MixParts
     | Rescale
     | Sparsify
+    | Clamp
     | Xielu
     | AddDots
     | Shift

@@ -3,7 +3,7 @@
 import mlx.core as mx
 
 from rase_models.backends.metal.run import Run
-from rase_models.program import AddDots, Blend, MixParts, Rescale, Scale, Sparsify, Xielu
+from rase_models.program import AddDots, Blend, Clamp, MixParts, Rescale, Scale, Sparsify, Xielu
 
 
 def _flat(parts: mx.array) -> mx.array:
@@ -52,6 +52,10 @@ def xielu(op: Xielu, run: Run) -> None:
     x = run.buffers[op.x]
     high, low = mx.maximum(x, 0.0), mx.minimum(x, 0.0)
     run.buffers[op.out] = op.above * mx.square(high) + op.below * (mx.expm1(low) - low) + op.slope * x
+
+
+def clamp(op: Clamp, run: Run) -> None:
+    run.buffers[op.out] = mx.clip(run.buffers[op.x], -op.limit, op.limit)
 
 
 def add_dots(op: AddDots, run: Run) -> None:

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from rase_models.program import AddDots, Blend, MixParts, Rescale, Scale, Sparsify, Xielu
+from rase_models.program import AddDots, Blend, Clamp, MixParts, Rescale, Scale, Sparsify, Xielu
 
 if TYPE_CHECKING:
     from rase_models.backends.reference.ops import Run
@@ -59,6 +59,10 @@ def xielu(op: Xielu, run: "Run") -> None:
     high, low = np.maximum(x, np.float32(0)), np.minimum(x, np.float32(0))
     above, below, slope = (np.float32(number) for number in (op.above, op.below, op.slope))
     run.buffers[op.out] = above * np.square(high) + below * (np.expm1(low) - low) + slope * x
+
+
+def clamp(op: Clamp, run: "Run") -> None:
+    run.buffers[op.out] = np.clip(run.buffers[op.x], np.float32(-op.limit), np.float32(op.limit))
 
 
 def add_dots(op: AddDots, run: "Run") -> None:

@@ -13,6 +13,7 @@ from rase_models.backends.reference.cache import LayerCache
 from rase_models.backends.reference.mixing import (
     add_dots,
     blend,
+    clamp,
     mix_parts,
     rescale,
     scale,
@@ -34,6 +35,7 @@ from rase_models.program import (
     AddDots,
     Attention,
     Blend,
+    Clamp,
     CopyParts,
     Embed,
     GatedActivation,
@@ -380,6 +382,7 @@ _OPS: Mapping[type[Op], Callable[..., None]] = MappingProxyType(
         AddDots: add_dots,
         Attention: attention,
         Blend: blend,
+        Clamp: clamp,
         CopyParts: copy_parts,
         Embed: embed,
         GatedActivation: gated_activation,

@@ -44,6 +44,7 @@ BUILDERS: Mapping[str, str] = {
     "short_conv": f"{_HERE}.short_conv:short_conv",
     "soft_cap": f"{_HERE}.soft_cap:soft_cap",
     "sparsify": f"{_HERE}.sparsify:sparsify",
+    "clamp": f"{_HERE}.clamp:clamp",
     "xielu": f"{_HERE}.xielu:xielu",
     "state_scan": f"{_HERE}.scans:state_scan",
     "store_kv": f"{_HERE}.kv_cache:store_kv",

@@ -17,6 +17,7 @@ from rase_models.backends.cpu.lowering.matrices import (
 from rase_models.backends.cpu.lowering.mixing import (
     emit_add_dots,
     emit_blend,
+    emit_clamp,
     emit_mix_parts,
     emit_rescale,
     emit_scale,
@@ -47,6 +48,7 @@ from rase_models.program import (
     AddDots,
     Attention,
     Blend,
+    Clamp,
     CopyParts,
     Embed,
     GatedActivation,
@@ -81,6 +83,7 @@ EMITTERS: Mapping[type, Callable[..., None]] = {
     AddLinear: emit_add_linear,
     Attention: emit_attention,
     Blend: emit_blend,
+    Clamp: emit_clamp,
     CopyParts: emit_copy_parts,
     Embed: emit_embed,
     GatedActivation: emit_gated_activation,

@@ -8,9 +8,9 @@ from rase_models.backends.cpu.buffers import LANES
 from rase_models.backends.cpu.kernel_key import KernelKey
 from rase_models.backends.cpu.lowering.lowering import Lowering, Words
 from rase_models.backends.cpu.op_table import Resource
-from rase_models.program import AddDots, Blend, MixParts, Rescale, Scale, Sparsify, Xielu
+from rase_models.program import AddDots, Blend, Clamp, MixParts, Rescale, Scale, Sparsify, Xielu
 
-_Mixing = AddDots | Blend | MixParts | Rescale | Scale | Sparsify | Xielu
+_Mixing = AddDots | Blend | Clamp | MixParts | Rescale | Scale | Sparsify | Xielu
 
 
 def emit_scale(low: Lowering, step: Scale) -> None:
@@ -66,6 +66,10 @@ def emit_xielu(low: Lowering, step: Xielu) -> None:
     _emit(low, step, low.floats_in(step.x) | bends, (step.x,))
 
 
+def emit_clamp(low: Lowering, step: Clamp) -> None:
+    _emit(low, step, low.floats_in(step.x) | {abi.ABOVE: step.limit}, (step.x,))
+
+
 def emit_add_dots(low: Lowering, step: AddDots) -> None:
     width = low.buffers.width(step.x) // step.heads
     words = low.floats_in(step.x) | low.floats_in(step.q, abi.IN_2, abi.IN_2_STRIDE)
@@ -105,6 +109,7 @@ def _emit(
 _KERNELS = {
     AddDots: "add_dots",
     Blend: "blend",
+    Clamp: "clamp",
     MixParts: "mix_parts",
     Rescale: "rescale",
     Scale: "scale",

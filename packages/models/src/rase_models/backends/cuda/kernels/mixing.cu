@@ -67,6 +67,11 @@ extern "C" __global__ void sparsify(float* out, const float* x, int width, float
         out[first + place] = fmaxf(x[first + place] - cut, 0.0f);
 }
 
+extern "C" __global__ void clamp(float* out, const float* x, float limit, i64 count) {
+    i64 index = (i64)blockIdx.x * blockDim.x + threadIdx.x;
+    if (index < count) out[index] = fmaxf(-limit, fminf(x[index], limit));
+}
+
 extern "C" __global__ void xielu(float* out, const float* x, float above, float below, float slope, i64 count) {
     i64 index = (i64)blockIdx.x * blockDim.x + threadIdx.x;
     if (index >= count) return;

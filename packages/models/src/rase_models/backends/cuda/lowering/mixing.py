@@ -2,7 +2,7 @@
 
 from rase_models.backends.cuda.device import Source
 from rase_models.backends.cuda.lowering.run import Run, f32, i32, u64
-from rase_models.program import AddDots, Blend, MixParts, Rescale, Scale, Sparsify, Xielu
+from rase_models.program import AddDots, Blend, Clamp, MixParts, Rescale, Scale, Sparsify, Xielu
 
 _MIXING = Source("mixing.cu")
 
@@ -42,6 +42,10 @@ def sparsify(op: Sparsify, run: Run) -> None:
 def xielu(op: Xielu, run: Run) -> None:
     bends = (f32(op.above), f32(op.below), f32(op.slope))
     run.each(_MIXING, "xielu", run.count(op.x), run.written(op.out), run.read(op.x), *bends)
+
+
+def clamp(op: Clamp, run: Run) -> None:
+    run.each(_MIXING, "clamp", run.count(op.x), run.written(op.out), run.read(op.x), f32(op.limit))
 
 
 def add_dots(op: AddDots, run: Run) -> None:

@@ -20,6 +20,7 @@ from rase_models.backends.cuda.lowering.fusion import fuse
 from rase_models.backends.cuda.lowering.mixing import (
     add_dots,
     blend,
+    clamp,
     mix_parts,
     rescale,
     scale,
@@ -36,6 +37,7 @@ from rase_models.program import (
     AddDots,
     Attention,
     Blend,
+    Clamp,
     CopyParts,
     Embed,
     GatedActivation,
@@ -68,6 +70,7 @@ LOWERINGS: Mapping[type[Op], Callable[..., None]] = MappingProxyType(
         AddDots: add_dots,
         Attention: attention,
         Blend: blend,
+        Clamp: clamp,
         CopyParts: copy_parts,
         Embed: embed,
         GatedActivation: gated_activation,
