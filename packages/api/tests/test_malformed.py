@@ -4,6 +4,7 @@ import contextlib
 import json
 import socket
 import threading
+import time
 from collections.abc import Iterator
 
 import httpx
@@ -15,6 +16,8 @@ from rase_api.testing import ScriptedEngine, served
 
 CHAT = json.dumps({"model": "demo", "messages": [{"role": "user", "content": "Hi"}], "stream": True}).encode()
 HEAD = b"POST /v1/chat/completions HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
+
+ASK = HEAD + b"Content-Length: %d\r\n\r\n" % len(CHAT) + CHAT
 
 
 @pytest.fixture(scope="module")
@@ -68,21 +71,42 @@ def test_what_is_no_http_is_refused_in_openai_s_form(url: str, data: bytes) -> N
     }
 
 
-def test_an_answer_under_way_is_not_interrupted_by_what_follows_it() -> None:
+END = b"\r\n0\r\n\r\n"
+
+
+def answered_before(rest: bytes, answers: int = 1) -> bytes:
+    """Return all that a server sends whose client sends something more while its question is answered."""
     go_on = threading.Event()
     engine = ScriptedEngine("Paris.", before_token=lambda: go_on.wait(20) and None)
     with served(create_app(engine)) as url:
         address = httpx.URL(url)
         with socket.create_connection((address.host, address.port or 80), timeout=20) as connection:
-            connection.sendall(HEAD + b"Content-Length: %d\r\n\r\n" % len(CHAT) + CHAT)
+            connection.sendall(ASK)
             found = connection.recv(65536)
-            connection.sendall(b"NONSENSE\r\n\r\n")
+            connection.sendall(rest)
+            time.sleep(0.2)  # the server reads it, or leaves it for later
             go_on.set()
-            found += received(connection)
+            while found.count(END) < answers and (piece := connection.recv(65536)):
+                found += piece
+            with contextlib.suppress(OSError):
+                connection.shutdown(socket.SHUT_WR)
+            return found + received(connection)
+
+
+@pytest.mark.parametrize("rest", [b"NONSENSE\r\n\r\n", b"\x16\x03\x01" + bytes(50), b"}\r\n", b"GET"])
+def test_an_answer_under_way_comes_whole_whatever_follows_its_question(rest: bytes) -> None:
+    found = answered_before(rest)
     assert found.startswith(b"HTTP/1.1 200 OK")
-    answer, end, _ = found.partition(b"\r\n0\r\n\r\n")
+    answer, end, _ = found.partition(END)
     assert b"400 Bad Request" not in answer
-    assert not end or answer.endswith(b"data: [DONE]\n\n")
+    assert end
+    assert answer.endswith(b"data: [DONE]\n\n")
+
+
+def test_questions_are_answered_in_their_order_before_what_is_no_http() -> None:
+    found = answered_before(ASK + b"NONSENSE\r\n\r\n", 2)
+    assert found.count(b"HTTP/1.1 200 OK") == found.count(b"data: [DONE]") == 2
+    assert b"400 Bad Request" not in found.rpartition(b"data: [DONE]")[0]
 
 
 @settings(

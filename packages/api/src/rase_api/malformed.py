@@ -13,16 +13,25 @@ def refusing(protocol: type[asyncio.Protocol]) -> type[asyncio.Protocol]:
 
 
 def _send_refusal(protocol: asyncio.Protocol, message: str) -> None:
-    """Take the place of uvicorn's method of this name."""
+    """Take the place of uvicorn's method of this name.
+
+    Whole requests that came before are answered first; the connection ends with the last of their answers.
+    """
+    cycle = getattr(protocol, "cycle", None)
+    if cycle is None or cycle.response_complete:
+        _refuse(protocol)
+    elif cycle.more_body:  # what is no HTTP is a part of this request
+        _refuse(protocol, is_answering=cycle.response_started)
+    else:
+        cycle.keep_alive = False
+        protocol.flow.pause_reading()  # type: ignore[attr-defined]
+
+
+def _refuse(protocol: asyncio.Protocol, *, is_answering: bool = False) -> None:
     transport = protocol.transport  # type: ignore[attr-defined]
-    if not _is_answering(protocol):
+    if not is_answering:
         transport.write(_refusal())
     transport.close()
-
-
-def _is_answering(protocol: asyncio.Protocol) -> bool:
-    cycle = getattr(protocol, "cycle", None)
-    return cycle is not None and cycle.response_started and not cycle.response_complete
 
 
 def _refusal() -> bytes:
