@@ -48,6 +48,7 @@ T = TypeVar("T", bound=Op)
 LAYERS = 2
 
 ADJACENT = (
+    "bailingmoe3",
     *("arcee", "arctic", "baichuan", "bailingmoe", "chatglm", "cohere2", "cohere2moe", "command-r", "deci"),
     *("deepseek", "deepseek2", "deepseek32", "ernie4_5", "ernie4_5-moe", "glm-dsa", "glm4", "granite"),
     *("granite_swa", "granitehybrid", "granitemoe", "internlm2", "llama", "llama4", "maincoder", "minicpm"),

@@ -19,6 +19,7 @@ from rase_models.program import (
     MoeFfn,
     Program,
     Rotate,
+    Scale,
     SelectiveScan,
     Shift,
     Sparsify,
@@ -153,6 +154,26 @@ def test_kimi_attends_to_latents_where_it_has_key_heads_and_knows_no_positions(b
     assert all(op.normalise for op in program.ops if isinstance(op, MoeFfn))
 
 
+def test_ling3_gates_latent_attention_and_bounds_what_keys_forget(build: Build) -> None:
+    program = build("bailingmoe3", layers=4)
+    kinds = [type(op) for op in program.ops if isinstance(op, Attention | KeyedScan | Rotate)]
+    assert kinds == [Rotate, Rotate, Attention, KeyedScan] * 2
+    assert -5.0 in [op.factor for op in program.ops if isinstance(op, Scale)]
+    for bound in (0.0, 1.0, -math.inf):
+        with pytest.raises(InvalidGguf, match=r"gate_lower_bound': expected a number less than 0"):
+            build("bailingmoe3", {"kda.gate_lower_bound": bound})
+
+
+@pytest.mark.parametrize("bounds", [7.0, [0.0, 7.0]])
+@pytest.mark.parametrize("key", ["swiglu_clamp_exp", "swiglu_clamp_shexp"])
+def test_ling3_with_bounds_for_what_experts_compute_is_refused(
+    build: Build, key: str, bounds: object
+) -> None:
+    with pytest.raises(InvalidGguf, match=key):
+        build("bailingmoe3", {key: bounds})
+    assert build("bailingmoe3", {key: [0.0, 0.0]})
+
+
 def test_plamo2_has_state_spaces_between_attention(build: Build) -> None:
     program = build("plamo2", layers=4)
     assert len(program.kv_layers) == 2
@@ -190,7 +211,18 @@ def test_gemma3n_predicts_and_corrects_its_streams_in_every_layer(build: Build) 
 
 @pytest.mark.parametrize(
     "architecture",
-    ["arwkv7", "gemma3n", "jamba", "kimi-linear", "mamba", "plamo2", "rwkv6", "rwkv6qwen2", "rwkv7"],
+    [
+        "arwkv7",
+        "bailingmoe3",
+        "gemma3n",
+        "jamba",
+        "kimi-linear",
+        "mamba",
+        "plamo2",
+        "rwkv6",
+        "rwkv6qwen2",
+        "rwkv7",
+    ],
 )
 def test_tensors_of_another_shape_are_refused(tmp_path: Path, architecture: str) -> None:
     metadata, tensors = sketch(architecture)

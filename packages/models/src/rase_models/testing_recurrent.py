@@ -44,7 +44,18 @@ _CHANNEL_MIX = ("channel_mix_lerp_k", "channel_mix_key", "channel_mix_value")
 _GATED = ("ffn_norm", "ffn_gate", "ffn_up", "ffn_down")
 _STREAMS, _LOW, _DEEP = 4, 64, 256
 
+_LATENT = ("attn_q", "attn_kv_a_mqa", "attn_kv_a_norm", "attn_k_b", "attn_v_b", "attn_output")
+_KEYED = (
+    *("attn_norm", "attn_q", "attn_k", "attn_v", "attn_output"),
+    *("ssm_conv1d_q", "ssm_conv1d_k", "ssm_conv1d_v", "ssm_dt.bias", "ssm_a", "ssm_beta", "ssm_norm"),
+)
+_CHOSEN = (
+    *("ffn_norm", "ffn_gate_inp", "ffn_gate_exps", "ffn_up_exps", "ffn_down_exps"),
+    *("ffn_gate_shexp", "ffn_up_shexp", "ffn_down_shexp", "exp_probs_b.bias"),
+)
+
 TENSORS: Mapping[str, tuple[str, ...]] = {
+    "bailingmoe3": ("attn_norm", *_LATENT, "attn_gate", *_GATED),
     "gemma3n": (
         *(*LLAMA, "attn_q_norm", "attn_k_norm", "post_attention_norm", "post_ffw_norm"),
         *("inp_gate", "proj", "post_norm", "laurel_l", "laurel_r", "laurel_post_norm"),
@@ -54,10 +65,7 @@ TENSORS: Mapping[str, tuple[str, ...]] = {
     "arwkv7": ("attn_norm", *_RECEPTANCE, *_RATES, *_GATED),
     "jamba": LLAMA,
     "mamba": ("attn_norm", *_CHANNELS),
-    "kimi-linear": (
-        *("attn_norm", "attn_q", "attn_kv_a_mqa", "attn_kv_a_norm", "attn_k_b", "attn_v_b", "attn_output"),
-        *_GATED,
-    ),
+    "kimi-linear": ("attn_norm", *_LATENT, *_GATED),
     "plamo2": (
         *("attn_norm", "attn_qkv", "attn_q_norm", "attn_k_norm", "attn_output"),
         *("post_attention_norm", "ffn_norm", "ffn_up", "ffn_down", "post_ffw_norm"),
@@ -76,13 +84,8 @@ ODD_LAYERS: Mapping[str, tuple[str, ...]] = {
         *("attn_norm", *_CHANNELS, "ssm_dt_norm", "ssm_b_norm", "ssm_c_norm"),
         *("ffn_norm", "ffn_gate_inp", "ffn_gate_exps", "ffn_up_exps", "ffn_down_exps"),
     ),
-    "kimi-linear": (
-        *("attn_norm", "attn_q", "attn_k", "attn_v", "attn_output"),
-        *("ssm_conv1d_q", "ssm_conv1d_k", "ssm_conv1d_v", "ssm_f_a", "ssm_f_b", "ssm_dt.bias", "ssm_a"),
-        *("ssm_beta", "ssm_g_a", "ssm_g_b", "ssm_norm"),
-        *("ffn_norm", "ffn_gate_inp", "ffn_gate_exps", "ffn_up_exps", "ffn_down_exps"),
-        *("ffn_gate_shexp", "ffn_up_shexp", "ffn_down_shexp", "exp_probs_b.bias"),
-    ),
+    "bailingmoe3": (*_KEYED, "ssm_f_a", "ssm_g_a", *_CHOSEN),
+    "kimi-linear": (*_KEYED, "ssm_f_a", "ssm_f_b", "ssm_g_a", "ssm_g_b", *_CHOSEN),
     "plamo2": (
         *("attn_norm", "ssm_in", "ssm_conv1d", "ssm_x", "ssm_dt", "ssm_dt.bias", "ssm_a", "ssm_d", "ssm_out"),
         *("ssm_dt_norm", "ssm_b_norm", "ssm_c_norm"),
@@ -130,17 +133,26 @@ _RWKV6_SHAPES: Shapes = {
     "channel_mix_lerp_r": (1, 1, WIDTH),
     "channel_mix_receptance": (WIDTH, WIDTH),
 }
+_KEYED_SHAPES: Shapes = {
+    "attn_q": (2 * QUERIES, WIDTH),
+    **dict.fromkeys([f"ssm_conv1d_{kind}" for kind in "qkv"], (1, QUERIES, 1, TAPS)),
+    "ssm_dt.bias": (QUERIES,),
+    "ssm_norm": (LENGTH,),
+}
 SHAPES: Mapping[str, Shapes] = {
+    "bailingmoe3": {
+        **_KEYED_SHAPES,
+        "attn_gate": (HEADS, WIDTH),
+        "ssm_f_a": (QUERIES, WIDTH),
+        "ssm_g_a": (QUERIES, WIDTH),
+    },
     "kimi-linear": {
-        "attn_q": (2 * QUERIES, WIDTH),
-        **dict.fromkeys([f"ssm_conv1d_{kind}" for kind in "qkv"], (1, QUERIES, 1, TAPS)),
+        **_KEYED_SHAPES,
         "ssm_f_a": (LENGTH, WIDTH),
         "ssm_f_b": (QUERIES, LENGTH),
-        "ssm_dt.bias": (QUERIES,),
         "ssm_a": (1, 1, HEADS, 1),
         "ssm_g_a": (LENGTH, WIDTH),
         "ssm_g_b": (QUERIES, LENGTH),
-        "ssm_norm": (LENGTH,),
     },
     "plamo2": {
         "attn_q_norm": (HEADS, LENGTH),
@@ -179,11 +191,8 @@ SHAPES: Mapping[str, Shapes] = {
 _BOTH_NORMS: Shapes = dict.fromkeys(
     ("token_embd_norm", "token_embd_norm.bias", "output_norm", "output_norm.bias"), (WIDTH,)
 )
-ODD_SHAPES: Mapping[str, Shapes] = {
-    "kimi-linear": {
-        **dict.fromkeys(("attn_q", "attn_k", "attn_v"), (QUERIES, WIDTH)),
-    },
-}
+_ALIKE: Shapes = dict.fromkeys(("attn_q", "attn_k", "attn_v"), (QUERIES, WIDTH))
+ODD_SHAPES: Mapping[str, Shapes] = {"bailingmoe3": _ALIKE, "kimi-linear": _ALIKE}
 """Shapes that only every second layer has."""
 
 WHOLE: Mapping[str, Shapes] = {
@@ -206,24 +215,26 @@ _CHANNEL_STATES: Metadata = {
     "ssm.time_step_rank": RANK,
 }
 _RWKV: Metadata = {"wkv.head_size": LENGTH, "attention.head_count": 0, "attention.head_count_kv": 0}
+_KEYED_STATES: Metadata = {
+    "expert_count": EXPERTS,
+    "expert_used_count": 2,
+    "expert_shared_count": 1,
+    "expert_gating_func": 2,
+    "attention.kv_lora_rank": RANK,
+    "attention.key_length_mla": 2 * LENGTH,
+    "attention.value_length_mla": LENGTH,
+    "attention.key_length": RANK + LENGTH,
+    "attention.value_length": RANK,
+    "rope.dimension_count": LENGTH,
+    "ssm.conv_kernel": TAPS,
+    "kda.head_dim": LENGTH,
+}
 METADATA: Mapping[str, Metadata] = {
     **dict.fromkeys(("arwkv7", "rwkv6", "rwkv7"), _RWKV),
     "rwkv6qwen2": {**_RWKV, "attention.head_count_kv": KV_HEADS},
     "jamba": {**_CHANNEL_STATES, "expert_count": EXPERTS, "expert_used_count": 2},
-    "kimi-linear": {
-        "expert_count": EXPERTS,
-        "expert_used_count": 2,
-        "expert_shared_count": 1,
-        "expert_gating_func": 2,
-        "attention.kv_lora_rank": RANK,
-        "attention.key_length_mla": 2 * LENGTH,
-        "attention.value_length_mla": LENGTH,
-        "attention.key_length": RANK + LENGTH,
-        "attention.value_length": RANK,
-        "rope.dimension_count": LENGTH,
-        "ssm.conv_kernel": TAPS,
-        "kda.head_dim": LENGTH,
-    },
+    "bailingmoe3": {**_KEYED_STATES, "kda.gate_lower_bound": -5.0, "expert_weights_norm": True},
+    "kimi-linear": _KEYED_STATES,
     "plamo2": {**_CHANNEL_STATES, "ssm.time_step_rank": HEADS, "ssm.group_count": 0},
     "mamba": {**_CHANNEL_STATES, "attention.head_count": 0, "feed_forward_length": 0},
     "gemma3n": {
@@ -240,6 +251,7 @@ BY_LAYER: Mapping[str, Mapping[str, tuple[int, int]]] = {
     "gemma3n": {"attention.sliding_window_pattern": (True, False)},
     "jamba": {"attention.head_count_kv": (KV_HEADS, 0)},
     "plamo2": {"attention.head_count_kv": (KV_HEADS, 0)},
+    "bailingmoe3": {"attention.head_count_kv": (1, 0)},
     "kimi-linear": {"attention.head_count_kv": (1, 0)},
 }
 """Keys with a value for each layer, and what it is for even and for odd ones."""

@@ -68,11 +68,13 @@ def kept_of_steps(b: ProgramBuilder, prefix: str, x: str, heads: int, length: in
     low = b.linear("step_low", x, f"{prefix}ssm_f_a", length)
     step = b.linear("kept", low, f"{prefix}ssm_f_b", width, bias=f"{prefix}ssm_dt.bias")
     b.emit(Activate(step, step, Activation.SOFTPLUS))
-    b.emit(Scale(step, step, b.tensors.vector(f"{prefix}ssm_a", *_heads_shape(b, prefix, heads)), 1.0, heads))
+    b.emit(Scale(step, step, decays(b, prefix, heads), parts=heads))
     b.emit(Activate(step, step, Activation.EXP))
     return step
 
 
-def _heads_shape(b: ProgramBuilder, prefix: str, heads: int) -> tuple[int, ...]:
-    """Return how a file has a number for each head: with a dimension of 1 after it, or without."""
-    return (heads,) if b.tensors.dimensions(f"{prefix}ssm_a") == 1 else (heads, 1)
+def decays(b: ProgramBuilder, prefix: str, heads: int) -> str:
+    """Ask for a number for each head, which some files have with a dimension of 1 after it."""
+    name = f"{prefix}ssm_a"
+    shape = (heads,) if b.tensors.dimensions(name) == 1 else (heads, 1)
+    return b.tensors.vector(name, *shape)

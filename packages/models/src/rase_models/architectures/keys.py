@@ -79,6 +79,13 @@ class ArchitectureKeys:
         value = self._file.number(self._full(key), None)
         return default if value is None else self._checked_number(key, value)
 
+    def negative_number(self, key: str) -> float:
+        """Return a finite number, less than 0, which is required."""
+        value = self._file.number(self._full(key), 0.0)
+        if not (math.isfinite(value) and value < 0):
+            raise self.error(key, "a number less than 0", value)
+        return value
+
     def numbers(self, key: str, count: int) -> tuple[float, ...]:
         """Return an array of so many numbers, of which none need be finite."""
         values = self._file.numbers(self._full(key))
