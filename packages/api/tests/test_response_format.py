@@ -94,6 +94,7 @@ SURFACES = (
     ("/api/chat", {"model": "demo", "messages": MESSAGES}, {"format": "json"}),
     ("/api/generate", {"model": "demo", "prompt": "Hi"}, {"format": SCHEMA}),
 )
+SGLANG = {"model": "demo", "text": "Hi"}
 OWN_FORMAT = {"type": "json_schema", "schema": SCHEMA}
 
 
@@ -146,7 +147,7 @@ def test_sglangs_formats_reach_the_engine(client: httpx.Client, engine: Scripted
         ({"ebnf": 'root ::= "a"'}, ResponseFormat.grammar('root ::= "a"')),
         ({"choice": ["a", "b"]}, ResponseFormat.choice(["a", "b"])),
     ):
-        assert client.post("/generate", json={"text": "Hi", "sampling_params": fields}).status_code == 200
+        assert client.post("/generate", json=SGLANG | {"sampling_params": fields}).status_code == 200
         assert engine.formats[-1] == form
 
 
@@ -177,21 +178,21 @@ def test_the_official_client_parses_into_a_class(real_url: str) -> None:
 
 
 def test_anthropics_client_parses_into_a_class(real_url: str) -> None:
-    client = anthropic.Anthropic(base_url=real_url, api_key="none", max_retries=0)
-    answer = client.messages.parse(
-        model="demo",
-        messages=[{"role": "user", "content": "Name a person."}],
-        output_format=Person,
-        max_tokens=200,
-        temperature=0,
-    )
+    with anthropic.Anthropic(base_url=real_url, api_key="none", max_retries=0) as client:
+        answer = client.messages.parse(
+            model="demo",
+            messages=[{"role": "user", "content": "Name a person."}],
+            output_format=Person,
+            max_tokens=200,
+        )
     assert isinstance(answer.parsed_output, Person)
 
 
 def test_ollamas_client_gets_what_its_schema_says(real_url: str) -> None:
-    answer = ollama.Client(real_url).chat(
-        "demo", [{"role": "user", "content": "Name a person."}], format=Person.model_json_schema()
-    )
+    with ollama.Client(real_url) as client:
+        answer = client.chat(
+            "demo", [{"role": "user", "content": "Name a person."}], format=Person.model_json_schema()
+        )
     assert Person.model_validate_json(answer.message.content or "")
 
 

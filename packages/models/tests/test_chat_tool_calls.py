@@ -347,3 +347,25 @@ def test_what_a_real_template_writes_of_a_call_is_read_back(path: Path) -> None:
 def test_arguments_that_are_no_object_are_refused(kind: object) -> None:
     with pytest.raises(InvalidParameter, match="parameters of f whose type is object"):
         Tool("f", parameters={"type": kind})
+
+
+def test_objects_in_json_are_read_within_gemmas_arguments() -> None:
+    dialect = chat_dialect("<|tool_call>call:")
+    text = '<|tool_call>call:f{place:{ "a b":"x, {y}",\n  "n":[1,"]"]},on:true,t:<|"|> z <|"|>}<tool_call|>'
+    (call,) = dialect.reading("", ChatOptions(tools=(Tool("f"),))).read(text).tool_calls
+    assert json.loads(call.arguments) == {"place": {"a b": "x, {y}", "n": [1, "]"]}, "on": True, "t": " z "}
+
+
+@pytest.mark.parametrize(
+    ("template", "text"),
+    [
+        ("<｜tool▁call▁begin｜> ```json", "<｜tool▁calls▁begin｜><｜tool▁call▁begin｜>funct"),
+        ("<tool_call><arg_key>", "<tool_call>get_wea"),
+        ("<tool_call><arg_key>", "<tool_call>f\n<arg_key>a</arg_key>\n<arg_value>1</arg_value>\n"),
+        ("<tool_call><function=<parameter=", "<tool_call>\n<function=f>\n<parameter=a>\n1\n</parameter>\n"),
+        ("<minimax:tool_call><invoke name=", '<minimax:tool_call>\n<invoke name="f">\n'),
+    ],
+)
+def test_a_call_that_is_cut_off_is_text_in_a_whole_answer(template: str, text: str) -> None:
+    reply = chat_dialect(template).reading("", ChatOptions(tools=(Tool("f"),))).read(text)
+    assert not reply.tool_calls and reply.content

@@ -20,10 +20,12 @@ if TYPE_CHECKING:
     from rase_models.session_cache import SessionCache
     from rase_models.text_stream import TextStream
     from rase_models.tokenizers import Tokenizer, load_tokenizer
+    from rase_models.typed_answers import AsyncTypedStream, TypedStream, UnfinishedAnswer
 
 __all__ = [
     "AsyncEngine",
     "AsyncTextStream",
+    "AsyncTypedStream",
     "ChatOptions",
     "Engine",
     "GgufFile",
@@ -34,6 +36,8 @@ __all__ = [
     "TextStream",
     "Tokenizer",
     "Tool",
+    "TypedStream",
+    "UnfinishedAnswer",
     "load_decoder",
     "load_tokenizer",
     "open_gguf",
@@ -42,6 +46,7 @@ __all__ = [
 _MODULES = {
     "AsyncEngine": "rase_models.async_engine",
     "AsyncTextStream": "rase_models.async_stream",
+    "AsyncTypedStream": "rase_models.typed_answers",
     "ChatOptions": "rase_models.chat.options",
     "Engine": "rase_models.engine",
     "GgufFile": "rase_models.gguf",
@@ -52,6 +57,8 @@ _MODULES = {
     "TextStream": "rase_models.text_stream",
     "Tokenizer": "rase_models.tokenizers",
     "Tool": "rase_models.chat.tool_calls",
+    "TypedStream": "rase_models.typed_answers",
+    "UnfinishedAnswer": "rase_models.typed_answers",
     "load_decoder": "rase_models.loading",
     "load_tokenizer": "rase_models.tokenizers",
     "open_gguf": "rase_models.gguf",

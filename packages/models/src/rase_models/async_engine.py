@@ -18,6 +18,8 @@ from rase_models.async_stream import AsyncHandle, AsyncTextStream
 from rase_models.engine import Engine
 from rase_models.request import Completion, Conversation, Messages, Prompt, Question, TermOptions, Terms
 from rase_models.session import Session
+from rase_models.typed_answers import AsyncTypedStream, format_of
+from rase_models.typed_answers import T as Typed
 from rase_models.workers import Workers
 
 T = TypeVar("T")
@@ -125,6 +127,37 @@ class AsyncEngine:
         """Answer a conversation as `chat` does, as an asynchronous iterator of the pieces."""
         question = Conversation(messages, Terms.of(config, **terms), continue_final_message)
         return AsyncTextStream(self.submit(model_id, question))
+
+    async def chat_as(
+        self,
+        model_id: str,
+        messages: Messages,
+        kind: type[Typed],
+        config: GenerationConfig | None = None,
+        *,
+        timeout: float | None = None,
+    ) -> Typed:
+        """Answer a conversation with an object of a class, of Pydantic's for example."""
+        async with await self.stream_chat_as(model_id, messages, kind, config, timeout=timeout) as stream:
+            async for _ in stream:
+                pass
+            return stream.value
+
+    async def stream_chat_as(
+        self,
+        model_id: str,
+        messages: Messages,
+        kind: type[Typed],
+        config: GenerationConfig | None = None,
+        *,
+        timeout: float | None = None,
+    ) -> AsyncTypedStream[Typed]:
+        """Answer a conversation as `chat_as` does, as an iterator that has the object at its end."""
+        terms = Terms(config=config, timeout=timeout, response_format=format_of(kind))
+        question = Conversation(messages, terms, is_read=True)
+        await self.load(model_id)
+        reading = await self._workers.call(partial(self.engine.reading, model_id, question))
+        return AsyncTypedStream(AsyncTextStream(self.submit(model_id, question)), reading, kind)
 
     async def chat_choices(
         self,

@@ -33,6 +33,7 @@ from rase_models.request import (
 from rase_models.session_cache import Check, nothing_against
 from rase_models.text_stream import IsCancelled, TextStream
 from rase_models.tokenizers import fitted, load_tokenizer, tokenizer_from_gguf
+from rase_models.typed_answers import T, TypedStream, format_of
 
 OnText = Callable[[str], bool | None]
 
@@ -215,6 +216,39 @@ class Engine(ModelHost):
         with self._stream(model_id, question, None) as stream:
             reading = self.reading(model_id, question)
             return reading.read("".join(stream))
+
+    def chat_as(
+        self,
+        model_id: str,
+        messages: Messages,
+        kind: type[T],
+        config: GenerationConfig | None = None,
+        *,
+        timeout: float | None = None,
+    ) -> T:
+        """Answer a conversation with an object of a class, of Pydantic's for example.
+
+        Raises, besides what `chat` raises, UnfinishedAnswer, and what the class itself raises.
+        """
+        with self.stream_chat_as(model_id, messages, kind, config, timeout=timeout) as stream:
+            for _ in stream:
+                pass
+            return stream.value
+
+    def stream_chat_as(
+        self,
+        model_id: str,
+        messages: Messages,
+        kind: type[T],
+        config: GenerationConfig | None = None,
+        *,
+        timeout: float | None = None,
+    ) -> TypedStream[T]:
+        """Answer a conversation as `chat_as` does, as an iterator that has the object at its end."""
+        terms = Terms(config=config, timeout=timeout, response_format=format_of(kind))
+        question = Conversation(messages, terms, is_read=True)
+        reading = self.reading(model_id, question)
+        return TypedStream(self._stream(model_id, question, None), reading, kind)
 
     def chat_choices(
         self,

@@ -7,7 +7,7 @@ from pydantic import Field
 from rase_core.logprobs import Logprobs
 from rase_core.scheduler import SchedulerLimits
 
-from rase_api.errors import InvalidValue, UnsupportedParameter
+from rase_api.errors import InvalidValue, MissingParameter, UnsupportedParameter
 from rase_api.faults import Names
 from rase_api.fields import Ignored, No, NoList, NoText, Nothing, Strict, TopLogprobs, only
 from rase_api.schemas.content import TextPart, as_parts, joined
@@ -70,7 +70,7 @@ class Message(Strict):
     """One turn of a conversation, also as the official client sends an earlier answer back."""
 
     role: Literal["system", "developer", "user", "assistant", "tool", "function"]
-    content: Content
+    content: Content = None
     name: str | None = None
     cache_control: Ignored = None
     refusal: NoText = None
@@ -94,6 +94,8 @@ class Message(Strict):
                     f"'{path}.{name}' is only allowed with the role {role!r}.", f"{path}.{name}"
                 )
         self.calls(path)
+        if "content" not in self.model_fields_set and not self.tool_calls:
+            raise MissingParameter(f"Missing required parameter: '{path}.content'.", f"{path}.content")
         if self.content is None and not self.tool_calls:
             raise InvalidValue(f"Invalid value for '{path}.content': expected a text.", f"{path}.content")
 

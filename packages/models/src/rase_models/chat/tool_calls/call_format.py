@@ -37,6 +37,7 @@ class CallFormat:
         offer: what an answer that may call looks like, `call` being a call, where markers do not tell.
         prelude: what comes before what is said, where that is not nothing.
         is_apart: whether arguments are written one by one, held to their own schemas alone.
+        is_open: whether a call that lacks its end may lack arguments, too.
         growth: how calls begin that can be told while they are written; without it they come whole.
         id_length: of the ids that the family's templates take; 0 for any.
     """
@@ -54,6 +55,7 @@ class CallFormat:
     offer: Sequence[Symbol] = ()
     prelude: Sequence[Symbol] = ()
     is_apart: bool = False
+    is_open: bool = False
     growth: Growth | None = None
     id_length: int = 0
 

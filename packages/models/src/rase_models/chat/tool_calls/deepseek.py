@@ -3,7 +3,7 @@
 import re
 from collections.abc import Sequence
 
-from rase_models.chat.tool_calls.call_format import Call, CallFormat
+from rase_models.chat.tool_calls.call_format import Call, CallFormat, MalformedCall
 from rase_models.chat.tool_calls.grammar import Json, Symbol, Text
 from rase_models.chat.tool_calls.growth import json_growth
 from rase_models.chat.tool_calls.json_calls import json_object
@@ -15,7 +15,9 @@ _FENCED = re.compile(r"\s*([^\n`]*?)\s*```(?:json)?\s*(.*?)\s*```\s*", re.DOTALL
 
 
 def _parse(text: str, tools: Tools) -> Sequence[Call]:
-    head, _, body = text.partition(_SEPARATOR)
+    head, separator, body = text.partition(_SEPARATOR)
+    if not separator:
+        raise MalformedCall(text)
     fenced = _FENCED.fullmatch(body)
     if fenced is not None:
         return [Call(fenced[1], json_object(fenced[2]))]

@@ -1,5 +1,6 @@
 """Gemma 4 and FunctionGemma: `call:name{key:value}` with a marker for quotes."""
 
+import json
 import re
 from collections.abc import Mapping, Sequence
 
@@ -17,6 +18,8 @@ from rase_models.chat.tool_calls.typed_arguments import (
 
 _HEAD = re.compile(r"\s*call:\s*([^\s{]+)\s*(?=\{)")
 _PLAIN = re.compile(r"[^,{}\[\]]+")
+_SPACE = re.compile(r"\s*")
+_DECODER = json.JSONDecoder()
 _DEEPEST = 64
 
 
@@ -42,7 +45,9 @@ class _Values:
             raise MalformedCall(self._text)
         if self._takes(self._quote):
             return self._until(self._quote)
-        if self._text.startswith("{", self._at):
+        if self._is_next('"'):
+            return self._json_text()
+        if self._is_next("{"):
             return self._mapping(depth)
         return self._list(depth) if self._takes("[") else self._plain()
 
@@ -56,11 +61,22 @@ class _Values:
         return found
 
     def _key(self) -> str:
-        if not self._takes(self._quote):
+        if self._is_next('"'):
+            key = self._json_text()
+        elif self._takes(self._quote):
+            key = self._until(self._quote)
+        else:
             return self._until(":").strip()
-        key = self._until(self._quote)
         self._expect(":")
         return key
+
+    def _json_text(self) -> str:
+        """Read a text in JSON, as objects and lists may have them."""
+        try:
+            text, self._at = _DECODER.raw_decode(self._text, self._at)
+        except ValueError as error:
+            raise MalformedCall(self._text) from error
+        return str(text)
 
     def _list(self, depth: int) -> list[object]:
         found: list[object] = []
@@ -76,8 +92,13 @@ class _Values:
         self._at = found.end()
         return typed_arguments([("", found[0].strip())], None)[""]
 
+    def _is_next(self, text: str) -> bool:
+        """Whether a text comes next, behind white space, which is skipped."""
+        self._at = _SPACE.match(self._text, self._at).end()  # type: ignore[union-attr]
+        return self._text.startswith(text, self._at)
+
     def _takes(self, text: str) -> bool:
-        is_there = self._text.startswith(text, self._at)
+        is_there = self._is_next(text)
         self._at += len(text) if is_there else 0
         return is_there
 

@@ -60,6 +60,7 @@ def _format(name: str, mark: str, section: str, *, says_text: bool) -> CallForma
         parse=parse,
         write=write,
         is_apart=True,
+        is_open=True,
         opening=f"<{section}>",
         closing=f"</{section}>",
         inner=(mark,) if mark else (),

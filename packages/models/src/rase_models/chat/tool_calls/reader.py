@@ -41,7 +41,7 @@ class CallReader:
         """Return what was held back."""
         parts = self._take(self._held.take_all())
         if self._is_call:
-            return parts + self._close("")
+            return parts + self._close("", is_cut_off=True)
         return parts + ([Content(self._space)] if self._space and not self._is_behind_call else [])
 
     def _markers(self) -> tuple[str, ...]:
@@ -74,12 +74,14 @@ class CallReader:
         self._is_behind_call |= not self._is_call
         return []
 
-    def _close(self, end: str) -> list[Part]:
+    def _close(self, end: str, *, is_cut_off: bool = False) -> list[Part]:
         """Return the calls whose text is whole, or that text when it is none."""
         body, self._body, self._is_call = self._body, "", False
         self._is_behind_call = True
         told, self._begun = self._growing.begun - self._begun, self._growing.begun
         try:
+            if is_cut_off and self._form.is_open:
+                raise MalformedCall(body)
             calls = parsed(self._form, body, self._tools)
         except MalformedCall:
             if told:

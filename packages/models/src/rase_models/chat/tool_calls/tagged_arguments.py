@@ -80,6 +80,7 @@ QWEN_CODER = CallFormat(
     parse=_parse_coder,
     write=_CODER.write,
     is_apart=True,
+    is_open=True,
     growth=_CODER_GROWTH,
 )
 
@@ -90,6 +91,7 @@ SEED = CallFormat(
     parse=_parse_coder,
     write=_SEED.write,
     is_apart=True,
+    is_open=True,
     growth=_CODER_GROWTH,
 )
 
@@ -100,5 +102,6 @@ GLM = CallFormat(
     parse=_parse_glm,
     write=_GLM.write,
     is_apart=True,
+    is_open=True,
     growth=_GLM_GROWTH,
 )
