@@ -77,6 +77,17 @@ def test_an_alias_is_taken_away(registry: ModelRegistry) -> None:
     assert caught.value.advice == "its aliases: talk"
 
 
+def test_several_aliases_are_changed_all_or_none(registry: ModelRegistry) -> None:
+    registry.add_alias("two", "taken")
+    with pytest.raises(InvalidAlias, match="taken"):
+        registry.add_alias("one", "free", "taken")
+    assert registry.get("one").aliases == ()
+    assert registry.add_alias("one", "free", "chat", "free", "talk").aliases == ("free", "chat", "talk")
+    with pytest.raises(InvalidAlias, match="taken"):
+        registry.remove_alias("one", "free", "taken")
+    assert registry.remove_alias("one", "free", "talk").aliases == ("chat",)
+
+
 def test_a_model_is_not_removed_by_its_alias(registry: ModelRegistry) -> None:
     registry.add_alias("one", "chat")
     with pytest.raises(InvalidAlias, match="alias of 'one'"):

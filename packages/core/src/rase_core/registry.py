@@ -99,29 +99,35 @@ class ModelRegistry:
             self._write(manifest)
         return manifest
 
-    def add_alias(self, model_id: str, alias: str) -> ModelManifest:
-        """Let a model be asked for by another name, too.
+    def add_alias(self, model_id: str, *aliases: str) -> ModelManifest:
+        """Let a model be asked for by other names, too, all of them or none.
 
         Raises ModelNotFound, and InvalidAlias for a name that is an id or another model's alias.
         """
         model_id = self.get(model_id).id
         with self._writing(model_id):
-            self.check_alias(model_id, alias)
+            for alias in aliases:
+                self.check_alias(model_id, alias)
             manifest = self.get(model_id)
-            if alias not in manifest.aliases:
-                manifest = replace(manifest, aliases=(*manifest.aliases, alias))
+            names = tuple(dict.fromkeys((*manifest.aliases, *aliases)))
+            if names != manifest.aliases:
+                manifest = replace(manifest, aliases=names)
                 self._write(manifest)
         return manifest
 
-    def remove_alias(self, model_id: str, alias: str) -> ModelManifest:
-        """Take another name away from a model. Raises ModelNotFound, and InvalidAlias when it has it not."""
+    def remove_alias(self, model_id: str, *aliases: str) -> ModelManifest:
+        """Take other names away from a model, all of them or none.
+
+        Raises ModelNotFound, and InvalidAlias for one that it has not.
+        """
         model_id = self.get(model_id).id
         with self._writing(model_id):
             manifest = self.get(model_id)
-            if alias not in manifest.aliases:
-                known = ", ".join(manifest.aliases) or "none"
-                raise InvalidAlias(alias, f"is none of {model_id!r}", f"its aliases: {known}")
-            kept = tuple(name for name in manifest.aliases if name != alias)
+            for alias in aliases:
+                if alias not in manifest.aliases:
+                    known = ", ".join(manifest.aliases) or "none"
+                    raise InvalidAlias(alias, f"is none of {model_id!r}", f"its aliases: {known}")
+            kept = tuple(name for name in manifest.aliases if name not in aliases)
             manifest = replace(manifest, aliases=kept)
             self._write(manifest)
         return manifest

@@ -122,13 +122,13 @@ class ModelStore:
         except InvalidAlias:  # it is another model's, or none that rase has
             return manifest
 
-    def add_alias(self, model_id: str, alias: str) -> ModelManifest:
-        """Let a model be asked for by another name, too. Raises ModelNotFound, InvalidAlias."""
-        return self._registry.add_alias(model_id, alias)
+    def add_alias(self, model_id: str, *aliases: str) -> ModelManifest:
+        """Let a model be asked for by other names, too, all or none. Raises ModelNotFound, InvalidAlias."""
+        return self._registry.add_alias(model_id, *aliases)
 
-    def remove_alias(self, model_id: str, alias: str) -> ModelManifest:
-        """Take another name away from a model. Raises ModelNotFound, InvalidAlias."""
-        return self._registry.remove_alias(model_id, alias)
+    def remove_alias(self, model_id: str, *aliases: str) -> ModelManifest:
+        """Take other names away from a model, all or none. Raises ModelNotFound, InvalidAlias."""
+        return self._registry.remove_alias(model_id, *aliases)
 
     def attach_tokenizer(self, model_id: str, path: Path | str) -> ModelManifest:
         """Let a model use a tokenizer.json.

@@ -231,7 +231,7 @@ def alias(settings: Settings, model_id: str, names: tuple[str, ...], remove: boo
     """Let a model be asked for by other names, too, such as those of other programs."""
     with open_engine(settings) as engine:
         change = engine.remove_alias if remove else engine.add_alias
-        manifest = [change(model_id, name) for name in names][-1]
+        manifest = change(model_id, *names)
     now = ", ".join(manifest.aliases) or "nothing else"
     done(f"{manifest.id} is also {now}", model_record(manifest), as_json=as_json)
 
