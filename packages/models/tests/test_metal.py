@@ -279,6 +279,15 @@ def test_keys_and_values_that_are_more_than_the_device_should_take_are_refused(t
     assert [cache.keys.shape[0] for cache in runner._caches] == [2, 2]
 
 
+@pytest.mark.skipif(device.has_gpu(), reason="there is an Apple GPU")
+def test_kernels_that_mlx_refuses_are_done_without(caplog: pytest.LogCaptureFixture) -> None:
+    refused = device.Device(is_gpu=False, dtype=mx.float32, make_kernel=mx.fast.metal_kernel)
+    assert not refused.reads_blocks(GgmlType.Q6_K)
+    assert refused.narrowing(mx.float16).make_kernel is None
+    assert len(caplog.messages) == 2
+    assert all("No Metal back-end" in message for message in caplog.messages)
+
+
 def test_faults_of_mlx_are_named() -> None:
     with pytest.raises(DeviceOutOfMemory, match="Unable to allocate"), device.faults():
         raise RuntimeError("[malloc] Unable to allocate 99 bytes.")

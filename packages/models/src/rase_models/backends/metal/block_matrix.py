@@ -10,7 +10,8 @@ from rase_models.backends.metal.stacks import gathered_floats, rows_between
 
 _FEW = 2 * MOST_ROWS
 """Rows that kernels multiply; more are worth a copy of the weights as floats."""
-_DECODED_AT_ONCE = 1 << 28  # weights, so that such copies stay small beside the model
+_DECODED_AT_ONCE = 1 << 26  # weights, so that such copies stay small beside the model
+_STACK = 1 << 28  # weights, likewise, where a copy must be of the whole
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +38,7 @@ class BlockMatrix:
 
     def gathered(self, x: mx.array, experts: mx.array, *, is_sorted: bool = False) -> mx.array:
         """Return the products of x [rows, 1 or used, 1, in] with each row's experts [rows, used]."""
-        if experts.size > _FEW * self.blocks.shape[0] and self._weights <= _DECODED_AT_ONCE:
+        if experts.size > _FEW * self.blocks.shape[0] and self._weights <= _STACK:
             stack = self._stack(self.narrowing.dtype)
             return gathered_floats(x, stack, experts, self.narrowing, is_sorted=is_sorted)
         shared = experts.shape[1] // x.shape[1]

@@ -50,9 +50,7 @@ class FloatMatrix:
 
     def part(self, first: int, last: int) -> "FloatMatrix":
         """Return rows `first` to last - 1 of a matrix or of each of a stack, or such elements of a vector."""
-        values = self.values
-        part = values[first:last] if values.ndim == 1 else rows_between(values, first, last)
-        return replace(self, values=part)
+        return replace(self, values=rows_between(self.values, first, last))
 
     @property
     def arrays(self) -> tuple[mx.array, ...]:

@@ -6,14 +6,15 @@ from rase_models.backends.metal.narrowing import Narrowing
 
 
 def rows_between(array: mx.array, first: int, last: int) -> mx.array:
-    """Return rows `first` to last - 1 of a matrix, or of each of a stack: the latter as a copy.
+    """Return elements `first` to last - 1 of a vector, or such rows of a matrix or of each of a stack.
 
-    The rows of one matrix are adjacent, so that a view does; kernels would copy those of a stack in each run.
+    Those of a stack are a copy, since kernels would make one in each run; all others are a view. They are
+    evaluated, as another thread than this may use them.
     """
-    rows = array[..., first:last, :]
+    rows = array[first:last] if array.ndim == 1 else array[..., first:last, :]
     if array.ndim > 2:
         rows = mx.contiguous(rows)
-        mx.eval(rows)
+    mx.eval(rows)
     return rows
 
 
