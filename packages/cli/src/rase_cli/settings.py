@@ -40,22 +40,12 @@ def device_name(text: str) -> str:
     return text.strip().lower()
 
 
-class GpuLayers(click.ParamType):
-    """A number of layers, or all of them."""
-
-    name = "layers"
-
-    def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> int:
-        """Return the number, -1 for all; BadParameter for what is none."""
-        text = str(value).strip().lower()
-        number = "-1" if text == "all" else text
-        if not (number == "-1" or (number.isdecimal() and number.isascii() and len(number) < _MOST_DIGITS)):
-            self.fail(f"{value!r} is no number of layers: 0 for none, all or -1 for all.", param, ctx)
+def gpu_layers(text: str) -> int:
+    """Return a number of layers, -1 for all of them; BadParameter for what is none."""
+    number = "-1" if text.strip().lower() == "all" else text.strip()
+    if number == "-1" or (number.isdecimal() and number.isascii() and len(number) < _MOST_DIGITS):
         return int(number)
-
-    def get_metavar(self, param: click.Parameter, ctx: click.Context) -> str:
-        """Name the choices."""
-        return "[N|all]"
+    raise click.BadParameter(f"{text!r} is no number of layers: 0 for none, all or -1 for all.")
 
 
 @dataclass(slots=True)
@@ -111,7 +101,8 @@ ONLY_DEVICE: Option = click.option(
 )
 _GPU_LAYERS: Option = click.option(
     "--gpu-layers",
-    type=GpuLayers(),
+    type=gpu_layers,
+    metavar="[N|all]",
     callback=_keep,
     expose_value=False,
     help="Layers on a GPU: 0 or all (-1); models are not split. [default: by --device]",
