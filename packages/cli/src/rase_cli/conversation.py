@@ -15,6 +15,7 @@ from rase_cli.terminal import is_terminal
 if TYPE_CHECKING:
     from rase_core.generation import Generation
     from rase_core.sampling import GenerationConfig
+    from rase_models.constraints import ResponseFormat
     from rase_models.engine import Engine
 
 Message = dict[str, object]
@@ -35,6 +36,7 @@ class Conversation:
     config: "GenerationConfig"
     system: str | None = None
     statistics: bool = False
+    form: "ResponseFormat | None" = None
     turns: list[Message] = field(default_factory=list)
 
     @property
@@ -56,6 +58,7 @@ class Conversation:
                 self.config,
                 on_text=answer,
                 cancelled=stop.is_set,
+                response_format=self.form,
             )
         answer("\n")
         if generation.text:

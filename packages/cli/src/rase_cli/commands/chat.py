@@ -7,6 +7,7 @@ import click
 
 from rase_cli.conversation import Conversation, talk
 from rase_cli.failures import INTERRUPTED
+from rase_cli.format_options import format_options, taken_format
 from rase_cli.interrupts import interruptible
 from rase_cli.model_choice import default_model, split_arguments
 from rase_cli.prompts import read_prompt
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
 )
 @click.option("--system", metavar="TEXT", help="What the model is told before the conversation.")
 @click.option("--stats", is_flag=True, help="Show token counts and speeds after each answer.")
+@format_options
 @sampling_options
 @shared_options(STORE, DEVICE, THREADS, KV_TYPE)
 @pass_settings
@@ -59,13 +61,14 @@ def chat(
     rase chat my-model --system "Answer in one word." "The capital of Norway?"
     rase chat my-model < question.txt
     """
+    form = taken_format(sampling)
     stop = Event()
     with open_engine(settings, stop=stop) as engine:
         chosen, prompt = _choose(engine, first, second, model_id)
         config = build_config(engine, chosen, sampling)
         with interruptible(stop):
             engine.load(chosen)
-        converse(Conversation(engine, chosen, config, system, stats), prompt)
+        converse(Conversation(engine, chosen, config, system, stats, form), prompt)
 
 
 def _choose(

@@ -8,6 +8,7 @@ import click
 
 from rase_cli.conversation import describe_end
 from rase_cli.failures import INTERRUPTED
+from rase_cli.format_options import format_options, taken_format
 from rase_cli.interrupts import interruptible, stop_on_interrupt
 from rase_cli.output import answer
 from rase_cli.prompts import read_prompt
@@ -30,6 +31,7 @@ from rase_cli.terminal import is_terminal
 @click.argument("prompt", metavar="[PROMPT]", required=False)
 @click.option("--prompt-file", type=click.Path(path_type=Path), help="Read the PROMPT from a file.")
 @click.option("--stats", is_flag=True, help="Show token counts and speeds afterwards.")
+@format_options
 @sampling_options
 @shared_options(STORE, DEVICE, THREADS, KV_TYPE)
 @pass_settings
@@ -47,6 +49,7 @@ def generate(
     The continuation alone goes to standard output, exactly as the model wrote it. The PROMPT is the argument,
     the file, or standard input; the file's or the input's last line break is dropped.
     """
+    form = taken_format(sampling)
     text = read_prompt(prompt, prompt_file)
     if text is None:
         raise click.UsageError("no prompt: give PROMPT, --prompt-file, or pipe it in")
@@ -56,7 +59,9 @@ def generate(
         with interruptible(stop):
             engine.load(model_id)
         with stop_on_interrupt(stop):
-            generation = engine.generate(model_id, text, config, on_text=answer, cancelled=stop.is_set)
+            generation = engine.generate(
+                model_id, text, config, on_text=answer, cancelled=stop.is_set, response_format=form
+            )
     if is_terminal(sys.stdout):
         answer("\n")
     describe_end(generation, statistics=stats)
