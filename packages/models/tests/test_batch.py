@@ -23,7 +23,7 @@ from rase_core.sampling import GenerationConfig
 from rase_core.scheduler import Handle, OnEvent, SchedulerLimits
 from rase_models import Engine
 from rase_models.batch import BatchLimits, BatchResult, BatchRun, BatchTask, Summary, run_file
-from rase_models.batch.journal import ForeignOutput, Journal, OutputInUse
+from rase_models.batch.journal import ForeignOutput, Journal, OutputInUse, UnusableOutput
 from rase_models.batch.lines import BatchFile, InvalidLine, UnreadableTasks
 from rase_models.constraints import ResponseFormat
 from rase_models.request import Completion, Conversation, Question, Terms
@@ -337,6 +337,16 @@ def test_two_batches_do_not_write_to_one_file(engine: Engine, tmp_path: Path) ->
 
 
 @pytest.mark.skipif(os.name != "posix", reason="a directory that cannot be written to")
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="has no pipes with names, and no such devices")
+@pytest.mark.parametrize("name", ["/dev/zero", "/dev/null", "pipe", "folder"])
+def test_what_is_no_file_takes_no_results(tmp_path: Path, name: str) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    (tmp_path / "folder").mkdir()
+    with pytest.raises(UnusableOutput, match=name), Journal(tmp_path / name):
+        pass
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["folder", "pipe"]
+
+
 def test_a_file_that_cannot_be_written_is_an_os_error(engine: Engine, tmp_path: Path) -> None:
     source = write_tasks(tmp_path / "in.jsonl", 1)
     with pytest.raises(OSError, match="No such file"):

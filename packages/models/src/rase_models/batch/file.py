@@ -56,7 +56,7 @@ def run_file(
     """Work off a file of tasks, and write a result for each of its lines.
 
     Lines that have a result already are left out. Whatever ends it, every task is afterwards either done,
-    with a result, or not, with none. Raises ForeignOutput, OutputInUse, OSError.
+    with a result, or not, with none. Raises ForeignOutput, OutputInUse, UnusableOutput, OSError.
     """
     tasks = BatchFile(source, engine.default_config)
     with Journal(results) as journal:

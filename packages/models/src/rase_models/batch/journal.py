@@ -8,6 +8,7 @@ from typing import BinaryIO, Self
 
 from rase_core.errors import EngineError
 from rase_core.lock import FileLock
+from rase_core.model_file import irregularity
 
 from rase_models.batch.record import Record
 
@@ -30,13 +31,21 @@ class OutputInUse(EngineError):
         self.path = path
 
 
+class UnusableOutput(EngineError):
+    """Results cannot be kept in what is to be the file for them: why."""
+
+    def __init__(self, path: Path, reason: str) -> None:
+        super().__init__(f"{path}: {reason}", "choose another file for the results")
+        self.path, self.reason = path, reason
+
+
 class Journal:
     """A file to which results are appended, each whole: one cut off by a kill is taken away, and done again.
 
     Attributes:
         done: the custom_ids of tasks, and the numbers of other lines, that have a result.
 
-    Raises ForeignOutput, OutputInUse, OSError.
+    Raises ForeignOutput, OutputInUse, UnusableOutput, OSError.
     """
 
     def __init__(self, path: Path) -> None:
@@ -46,6 +55,8 @@ class Journal:
         self.done: set[str | int] = set()
 
     def __enter__(self) -> Self:
+        if self._path.exists() and (reason := irregularity(self._path.stat().st_mode)):
+            raise UnusableOutput(self._path, reason)  # a device or a pipe might be read without end
         try:
             self._lock.__enter__()
         except TimeoutError as error:
