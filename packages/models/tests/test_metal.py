@@ -2,6 +2,7 @@
 
 import gc
 import shutil
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 from typing import get_args
@@ -11,7 +12,8 @@ import pytest
 from numpy.typing import NDArray
 from rase_core.decoder import Batch
 from rase_core.errors import BackendFailure, DeviceOutOfMemory
-from rase_models import load_decoder
+from rase_core.sampling import GenerationConfig
+from rase_models import Engine, load_decoder
 from rase_models.architectures import build_program
 from rase_models.decoder import ProgramDecoder
 from rase_models.device_check import check_backend, choose_among
@@ -127,6 +129,28 @@ def test_a_real_model_answers_as_on_the_reference(smollm2_path: Path) -> None:
         load_decoder(smollm2_path, device=name).logits(tokens) for name in ("metal", "reference")
     )
     assert error_of(found, wanted) < TOLERANCE
+
+
+@pytest.mark.parametrize("architecture", ["llama", "phi3", "mamba2", "gpt-oss"])
+def test_a_model_runs_in_other_threads_than_the_one_that_loads_it(architecture: str, tmp_path: Path) -> None:
+    path = model(tmp_path, architecture)
+    wanted = load_decoder(path, device="metal").logits(TOKENS)
+    with ThreadPoolExecutor(1) as loading, ThreadPoolExecutor(1) as one, ThreadPoolExecutor(1) as another:
+        decoder = loading.submit(load_decoder, path, device="metal").result()
+        first = one.submit(decoder.prefill, TOKENS[:-1]).result()
+        last = another.submit(decoder.decode, TOKENS[-1]).result()
+        loading.submit(decoder.close).result()
+    np.testing.assert_allclose(np.stack([first, last]), wanted[-2:], rtol=1e-3, atol=1e-3)
+
+
+def test_an_engine_answers_several_at_once_as_one_after_the_other(tmp_path: Path, tiny_path: Path) -> None:
+    config = GenerationConfig(max_tokens=12, seed=3, ignore_eos=True)
+    with Engine(tmp_path / "store", "metal") as engine, ThreadPoolExecutor(3) as callers:
+        engine.import_model(tiny_path, "tiny")
+        alone = [engine.generate("tiny", text, config).tokens for text in ("Hello", "World", "Hello you")]
+        texts = ("Hello", "World", "Hello you")
+        together = [callers.submit(engine.generate, "tiny", text, config) for text in texts]
+        assert [each.result().tokens for each in together] == alone
 
 
 def test_keys_and_values_may_take_half_the_memory(tmp_path: Path) -> None:

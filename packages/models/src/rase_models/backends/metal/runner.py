@@ -58,6 +58,7 @@ class MetalRunner:
         self._caches = _caches(program, KV_DTYPES[kv_type])
         self._states = [mx.zeros((0, size)) for size in program.state_sizes]
         self._nothing = mx.zeros((0, program.vocab_size))
+        mx.eval(self._nothing, *self._kept())  # another thread than this may run, which could not
 
     def reserve(self, group: int, blocks: int) -> None:
         """Make room for at least so many KV blocks of a group of layers. Raises DeviceOutOfMemory."""
