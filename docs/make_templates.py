@@ -36,15 +36,20 @@ two. Arguments of calls are objects.
 Templates come with models, and models from anybody. They run in jinja's immutable sandbox, with the filters
 and methods of plain values only; every loop, value and format is counted. One that takes more than 0.75 s
 of CPU time, makes a value of more than 4 million characters or 128 million in all (more for long
-conversations), or reaches for anything hidden, is an error that names the template's line. Functions are
+conversations), reckons with numbers of more than 16,384 bits, has more than 8,000 parts, or reaches for
+anything hidden, is an error that names the template's line. Functions are
 `raise_exception`, `strftime_now`, `namespace`, `range` and `dict`.
 
 ## Compared with transformers
 
 Seven conversations with seven sets of options, with and without the beginning of an answer, rendered by
 `apply_chat_template` of transformers and by rase: 98 prompts for each template. What transformers refuses,
-rase refuses, too, but for two things: a list that a filter makes can be written as JSON, and
-gpt-oss is not given a thought beside content and calls.
+rase refuses, too, but for two things:
+
+- llama-cpp-deepseek-r1 writes the tools that a filter (`map`) has gone through as JSON. In transformers a
+  filter gives a generator, which JSON does not have; here it gives a list, so the tools are written.
+- gpt-oss refuses an answer with content, a thought and calls together. Clients that send back what they were
+  given have all three, and the thought is of use only to the model's next step, so it is left out.
 
 | template | equal | both refuse | rase alone renders |
 |---|---|---|---|"""

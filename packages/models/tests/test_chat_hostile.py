@@ -4,6 +4,8 @@ import time
 import tracemalloc
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from rase_core.errors import InvalidConversation, TemplateError
 from rase_models.chat import ChatTemplate
 
@@ -90,6 +92,29 @@ BOMBS = {
     "deep loops": "{% for a in 'a' %}" * 60 + "{% endfor %}" * 60,
     "deep minus": "{{ " + "-" * 50000 + "1 }}",
     "a long template": "x" * 70000,
+    "text of a dict's values": BIG + "{{ {1: [s] * 100000}.values() }}",
+    "text of a dict's items": BIG + "{{ {1: [s] * 100000}.items() | string }}",
+    "formatting a dict's values": BIG + "{{ '%s' % ({1: [s] * 100000}.values(),) }}",
+    "joining a dict's values": BIG + "{{ [{1: [s] * 100000}.values()] | join }}",
+    "comparing a dict's items": DEEP
+    + DEEP.replace("ns", "n")
+    + "{{ {1: ns.x}.items() == {1: n.x}.items() }}",
+    "dividing numbers": "{% set a = 2 ** 3900000 %}{{ a // (a - 1) }}",
+    "the rest of a division": "{{ 7 ** 8000 * 7 ** 8000 % (3 ** 9000) }}",
+    "digits to a number": "{{ ('f' * 4000000) | int(base=16) is divisibleby 7 }}",
+    "a sum of numbers": GROW.replace("'aa'", "1").replace("60", "99999")
+    + "{% set ns.x = ns.x + ns.x %}{% endfor %}",
+    "reading numbers": BIG.replace("a'", "1'") + "{% for i in range(99999) %}{{ s | float }}{% endfor %}",
+    "a number without end": "{{ 1." + "9" * 400 + "e999 }}",
+    "an undefined way": "{% set x = loop.x.y %}",
+}
+
+LONG = {
+    "a chain of comparisons": "{{ a" + " < a" * 4500 + " }}",
+    "a chain of texts": "{{ a" + "~a" * 8500 + " }}",
+    "a chain of attributes": "{{ a" + ".a" * 5000 + " }}",
+    "a chain of ways": "{% if a %}" + "{% elif a %}" * 3000 + "{% endif %}",
+    "many values": "{{a}}" * 4500,
 }
 
 ESCAPES = {
@@ -113,6 +138,32 @@ ESCAPES = {
     "filler text": "{{ lipsum(10**9) }}",
     "an import": "{% import 'os' as x %}",
     "an include": "{% include '/etc/passwd' %}",
+    "an import of names": "{% from 'os' import system %}",
+    "an extension": "{% extends messages %}",
+    "the context": "{{ self._TemplateReference__context.x }}",
+    "globals of a namespace": "{{ namespace.__init__.__globals__.x }}",
+    "globals of a loop": "{% for a in 'a' %}{{ loop.__init__.__globals__.x }}{% endfor %}",
+    "a macro's function": "{% macro m() %}{% endmacro %}{{ m._func.__globals__ }}",
+    "a generator's frame": "{{ ('a' | map('upper')).gi_frame.f_globals }}",
+    "a mapped format": "{{ ['{0.__class__}'] | map('format', 1) | first }}",
+    "a fetched format": "{{ ('{0.__class__}' | attr('format'))(1) }}",
+    "an attribute to sort by": "{{ ['a', 'b'] | max(attribute='__class__.__name__') }}",
+    "a cycler": "{{ cycler(1, 2).next() }}",
+    "a joiner": "{{ joiner()() }}",
+    "a new statement": "{% do messages.append(1) %}",
+    "changing a message": "{{ messages[0].update({'a': 1}) }}",
+}
+
+HIDDEN = {
+    "an indirect format": "{% set f = '{0.__class__}'.format %}{{ f(1) }}",
+    "a default of a macro": "{% macro m(f='{0.__class__}'.format) %}{{ f(1) }}{% endmacro %}{{ m() }}",
+    "a safe format": "{{ ('{0.__class__}' | safe).format(1) }}",
+    "an item that is a method": "{{ '{0.__class__}'['format'](1) }}",
+    "a base": "{{ dict.__base__ }}",
+    "an environment": "{% macro m() %}{% endmacro %}{{ m._environment }}",
+    "an iterator": "{% for a in 'a' %}{{ loop._iterator }}{% endfor %}",
+    "code": "{{ raise_exception.__code__ }}",
+    "a join by class": "{{ ['a'] | join(attribute='__class__') }}",
 }
 
 
@@ -130,10 +181,49 @@ def test_a_bomb_is_refused_soon_and_in_little_memory(name: str) -> None:
     assert peak < 400e6
 
 
+@pytest.mark.parametrize("name", LONG)
+def test_a_template_of_many_parts_is_refused_soon(name: str) -> None:
+    start = time.thread_time()
+    with pytest.raises(TemplateError):
+        ChatTemplate(LONG[name]).compile()
+    assert time.thread_time() - start < 2
+
+
 @pytest.mark.parametrize("name", ESCAPES)
 def test_an_escape_is_refused(name: str) -> None:
     with pytest.raises(TemplateError):
         ChatTemplate(ESCAPES[name]).render(MESSAGES)
+
+
+@pytest.mark.parametrize("name", HIDDEN)
+def test_what_is_hidden_has_no_text(name: str) -> None:
+    assert ChatTemplate(HIDDEN[name]).render(MESSAGES) == ""
+
+
+def test_a_namespace_does_not_tell_what_it_holds() -> None:
+    source = BIG + "{% set ns = namespace() %}{% set ns.l = [s] * 100000 %}"
+    shown = "{{ ns }}{{ ns ~ 1 }}{{ '%s' % ns }}{{ [ns] | join }}"
+    assert len(ChatTemplate(source + shown).render(MESSAGES)) < 100
+
+
+WORDS = """
+a ns messages loop self caller m range dict namespace 'x' 0 1.5 9e999 none true [ ] ( ) { } . , : | ~ + - *
+** / // % = == < in is not and if else length list string map tojson join items format content {{ }} {% %}
+{# #} endfor endif elif set endset endmacro endcall endblock endfilter raw break recursive generation with
+endgeneration endwith
+"""
+FRAGMENTS = (*WORDS.split(), "for x in", "macro m()", "call m()", "block b", "filter upper", "\n")
+
+
+@settings(max_examples=400, deadline=None)
+@given(st.lists(st.sampled_from(FRAGMENTS), max_size=40).map(" ".join), st.booleans())
+def test_no_template_fails_without_a_name(source: str, is_expression: bool) -> None:
+    try:
+        text = ChatTemplate("{{ " + source + " }}" if is_expression else source).render(MESSAGES)
+    except TemplateError as error:
+        assert str(error)
+    else:
+        assert isinstance(text, str)
 
 
 def test_a_bomb_of_loops_ends_after_about_a_second() -> None:

@@ -42,6 +42,8 @@ class Budget:
             raise TemplateError("the chat template takes too long", "use another template")
 
 
+_VIEWS: tuple[type, ...] = (type({}.keys()), type({}.values()), type({}.items()))
+
 _current: ContextVar[Budget] = ContextVar("budget")
 
 
@@ -64,7 +66,7 @@ def size_of(value: object) -> int:
     """Return what a value counts, in characters, without looking into it."""
     if isinstance(value, str):
         return len(value)
-    if isinstance(value, list | tuple | dict):
+    if isinstance(value, (list, tuple, dict, *_VIEWS)):
         return ITEM * len(value)
     if isinstance(value, int):
         return value.bit_length()
@@ -84,6 +86,6 @@ def whole_size(*values: object) -> int:
         if isinstance(value, dict):
             waiting.extend(value.keys())
             waiting.extend(value.values())
-        elif isinstance(value, list | tuple):
+        elif isinstance(value, (list, tuple, *_VIEWS)):
             waiting.extend(value)
     return total

@@ -4,6 +4,7 @@ import functools
 import json
 from collections.abc import Callable
 from datetime import datetime
+from itertools import islice
 from types import GeneratorType
 from typing import Any, NoReturn
 
@@ -15,7 +16,7 @@ from jinja2.parser import Parser
 from jinja2.runtime import Context, Macro
 from jinja2.sandbox import ImmutableSandboxedEnvironment
 from jinja2.utils import Namespace
-from rase_core.errors import InvalidConversation
+from rase_core.errors import InvalidConversation, TemplateError
 
 from rase_models.chat.bounds import bound
 from rase_models.chat.budget import budget, size_of, whole_size
@@ -31,6 +32,9 @@ from rase_models.chat.guards import (
 
 Function = Callable[..., Any]
 
+_MOST_NODES = (
+    8000  # of the parsed template, which take half a second to compile; the largest in use has 1,300
+)
 _SCOPES = frozenset(
     ("_loop_vars", "_block_vars")
 )  # what jinja passes along with every call in a loop or block
@@ -58,6 +62,10 @@ class TemplateNamespace(Namespace):
         for name in attributes:
             _check_name(name)
         Namespace.__init__(self, attributes)
+
+    def __repr__(self) -> str:
+        # Without what it holds, which no budget sees.
+        return "<Namespace>"
 
     def __setitem__(self, name: str, value: Any) -> None:
         _check_name(name)
@@ -90,8 +98,11 @@ class TemplateEnvironment(ImmutableSandboxedEnvironment):
         }
 
     def compile_bounded(self, source: str) -> Template:
-        """Compile a template whose loops and values are counted."""
-        return self.from_string(bound(self.parse(source), self))
+        """Compile a template whose loops and values are counted. Raises TemplateError for a huge one."""
+        parsed = self.parse(source)
+        if any(True for _ in islice(parsed.find_all(nodes.Node), _MOST_NODES, None)):
+            raise TemplateError(f"the chat template has more than {_MOST_NODES} parts")
+        return self.from_string(bound(parsed, self))
 
     def is_safe_attribute(self, obj: Any, attr: str, value: Any) -> bool:
         """Allow only the known methods of plain values, and what the sandbox allows of others."""

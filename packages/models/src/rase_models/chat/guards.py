@@ -14,6 +14,7 @@ Guard = Callable[..., int]
 _WIDTH = re.compile(r"\d{5}|\*|\{[^}]*\{")
 _MOST_INDENT = 1024
 _MOST_DIGITS = 32
+_MOST_BITS = 1 << 14  # of a number: to divide ones of millions takes seconds
 
 
 def _names(text: str) -> tuple[str, ...]:
@@ -21,7 +22,18 @@ def _names(text: str) -> tuple[str, ...]:
 
 
 def _sum(left: object, right: object) -> int:
-    return size_of(left) + size_of(right)
+    return _number(left, right) if isinstance(left, int) else size_of(left) + size_of(right)
+
+
+def _number(*values: object) -> int:
+    """Return the bits of numbers, which may be those of their product; TemplateError for too many."""
+    return _limited(sum(value.bit_length() for value in values if isinstance(value, int)))
+
+
+def _limited(bits: int) -> int:
+    if bits > _MOST_BITS:
+        raise TemplateError(f"the chat template makes a number of more than {_MOST_BITS} bits")
+    return bits
 
 
 def _product(left: object, right: object) -> int:
@@ -34,12 +46,12 @@ def _product(left: object, right: object) -> int:
 
 def _power(base: object, exponent: object) -> int:
     if isinstance(base, int) and isinstance(exponent, int):
-        return base.bit_length() * max(exponent, 0)
+        return _limited(base.bit_length() * max(exponent, 0))
     return 0
 
 
 def _percent(left: object, right: object) -> int:
-    return formatted(left, right) if isinstance(left, str) else 0
+    return formatted(left, right) if isinstance(left, str) else _number(left, right)
 
 
 def formatted(text: str, *values: object) -> int:
@@ -49,7 +61,15 @@ def formatted(text: str, *values: object) -> int:
     return whole_size(text, *values) + 10_000 * (text.count("%") + text.count("{"))
 
 
-OPERATORS: Mapping[str, Guard] = {"+": _sum, "*": _product, "**": _power, "%": _percent}
+OPERATORS: Mapping[str, Guard] = {
+    "+": _sum,
+    "-": _number,
+    "*": _product,
+    "/": _number,
+    "//": _number,
+    "**": _power,
+    "%": _percent,
+}
 
 
 def _replaced(text: object, old: object = "", new: object = "", count: object = -1) -> int:
@@ -146,17 +166,23 @@ def _as_json(value: object, ensure_ascii: object = False, indent: Any = None, *o
     return whole_size(value) * 2
 
 
+def _integer(value: object, *others: object, **named: object) -> int:
+    if isinstance(value, str) and len(value) > _MOST_BITS // 8:
+        raise TemplateError(f"the chat template reads a number of {len(value)} characters")
+    return 0
+
+
 def _nothing(*values: object, **named: object) -> int:
     return 0
 
 
 _CHEAP = _names(
-    """abs d default first float int items last length count map reject rejectattr reverse safe select
+    """abs d default first items last length count map reject rejectattr reverse safe select
     selectattr"""
 )
 _READING = _names(
-    """capitalize dictsort e escape filesizeformat forceescape groupby lower max min sort string title trim
-    truncate unique upper urlencode wordcount"""
+    """capitalize dictsort e escape filesizeformat float forceescape groupby lower max min sort string title
+    trim truncate unique upper urlencode wordcount"""
 )
 
 FILTERS: Mapping[str, Guard] = {
@@ -166,6 +192,7 @@ FILTERS: Mapping[str, Guard] = {
     "replace": _replaced,
     "format": formatted,
     "indent": _indented,
+    "int": _integer,
     "round": _rounded,
     "tojson": _as_json,
     "join": _nothing,

@@ -20,10 +20,12 @@ LONGEST = 1 << 16
 _OPEN_END = "\ue000open\ue000 "  # ends in a space, to see whether the template trims the message
 _FAULTS = (
     ArithmeticError,
+    AssertionError,
     AttributeError,
     LookupError,
     MemoryError,
-    RecursionError,
+    NameError,
+    RuntimeError,
     SyntaxError,
     TypeError,
     ValueError,
