@@ -114,7 +114,7 @@ LONG = {
     "a chain of texts": "{{ a" + "~a" * 8500 + " }}",
     "a chain of attributes": "{{ a" + ".a" * 5000 + " }}",
     "a chain of ways": "{% if a %}" + "{% elif a %}" * 3000 + "{% endif %}",
-    "many values": "{{a}}" * 4500,
+    "many values": "{{a}}" * 8500,
 }
 
 ESCAPES = {

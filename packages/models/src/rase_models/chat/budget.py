@@ -1,7 +1,7 @@
 """How much a template may do: a hostile one must end in an error after about a second and some 100 MB."""
 
 import time
-from collections.abc import Iterator
+from collections.abc import ItemsView, Iterator, KeysView, ValuesView
 from contextlib import contextmanager
 from contextvars import ContextVar
 
@@ -42,8 +42,6 @@ class Budget:
             raise TemplateError("the chat template takes too long", "use another template")
 
 
-_VIEWS: tuple[type, ...] = (type({}.keys()), type({}.values()), type({}.items()))
-
 _current: ContextVar[Budget] = ContextVar("budget")
 
 
@@ -66,10 +64,10 @@ def size_of(value: object) -> int:
     """Return what a value counts, in characters, without looking into it."""
     if isinstance(value, str):
         return len(value)
-    if isinstance(value, (list, tuple, dict, *_VIEWS)):
-        return ITEM * len(value)
     if isinstance(value, int):
         return value.bit_length()
+    if isinstance(value, list | tuple | dict | KeysView | ValuesView | ItemsView):
+        return ITEM * len(value)
     return 0
 
 
@@ -83,9 +81,11 @@ def whole_size(*values: object) -> int:
     while waiting and total <= limit:
         value = waiting.pop()
         total += size_of(value)
+        if isinstance(value, str | int):
+            continue
         if isinstance(value, dict):
             waiting.extend(value.keys())
             waiting.extend(value.values())
-        elif isinstance(value, (list, tuple, *_VIEWS)):
+        elif isinstance(value, list | tuple | KeysView | ValuesView | ItemsView):
             waiting.extend(value)
     return total
