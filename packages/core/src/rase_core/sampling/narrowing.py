@@ -65,14 +65,15 @@ class Narrowing:
     def tokens(self) -> list[int]:
         """Draw a token of each row."""
         counts = self._counts()
+        below = self._below[:, : counts.max()]
         temperatures = np.array([draw.config.temperature for draw in self._draws])[:, None]
         uniform = np.array([draw.uniform for draw in self._draws])
         with np.errstate(over="ignore"):
-            weights = exponential((self._below / temperatures).reshape(-1)).reshape(self._below.shape)
+            weights = exponential((below / temperatures).reshape(-1)).reshape(below.shape)
         cumulative = np.cumsum(weights, axis=1)
         rows = np.arange(len(counts))
         limits = (uniform * cumulative[rows, counts - 1])[:, None]
-        passed = ((cumulative <= limits) & (self._columns < counts[:, None])).sum(axis=1)
+        passed = ((cumulative <= limits) & (np.arange(below.shape[1]) < counts[:, None])).sum(axis=1)
         tokens: list[int] = self._tokens[rows, np.minimum(passed, counts - 1)].tolist()
         for row, draw in enumerate(self._draws):
             if draw.excludes_top:
