@@ -143,8 +143,8 @@ async def longest_gap(
 ) -> dict[str, float]:
     """Let a long prompt arrive while streams run.
 
-    `silent` are the tokens without a text, which the streams are not to have: a client sees nothing of them,
-    and would take two steps for one.
+    `silent` are the tokens without a text of their own, which the streams are not to have: a client sees
+    nothing of them, and would take two steps for one.
 
     Returns the median seconds between two pieces of text of a stream before, and the most while the prompt
     is computed, and the seconds until the answer to it begins.

@@ -103,9 +103,10 @@ def gap(subjects: Subjects) -> Iterator[Row]:
 
 
 def _silent(model: Path) -> list[int]:
-    """Return the tokens that no text comes of."""
+    """Return the tokens that no text comes of, or none before another token: they are parts of characters."""
     tokenizer = load_tokenizer(model)
-    return [token for token in range(tokenizer.vocab_size) if not tokenizer.decode([token])]
+    texts = ((token, tokenizer.decode([token])) for token in range(tokenizer.vocab_size))
+    return [token for token, text in texts if not text or "\ufffd" in text]
 
 
 def overhead(subjects: Subjects) -> Iterator[Row]:
