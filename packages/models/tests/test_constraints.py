@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from rase_core.errors import UnenforceableFormat
+from rase_core.errors import ConstraintFailure, UnenforceableFormat
 from rase_models.constraints import FormatCompiler, ResponseFormat
 from rase_models.gguf import open_gguf
 from rase_models.testing import write_tiny_model
@@ -392,3 +392,19 @@ def test_hostile_schemas_end_in_time(compiler: FormatCompiler) -> None:
         except UnenforceableFormat:
             continue
     assert time.perf_counter() - started < 30
+
+
+WORDS = [f"{letter}{'xyz' * 12}{letter}" for letter in "abcdefghijklmnopqrstuvw"]
+
+
+def test_what_answers_have_found_out_of_a_format_does_not_fill_up(bytewise: Tokenizer) -> None:
+    compiler, form = FormatCompiler(bytewise, most_states=120), ResponseFormat.regex("|".join(WORDS))
+    for word in WORDS * 2:
+        assert admits(compiler, bytewise, form, word)
+
+
+def test_a_format_of_more_states_than_are_told_apart_is_refused(bytewise: Tokenizer) -> None:
+    patterns = {f"p{i}": {"type": "string", "pattern": f"^[a-z]{{1,{i + 1}}}x{i}$"} for i in range(20)}
+    form = ResponseFormat.json_schema({"type": "object", "properties": patterns})
+    with pytest.raises((UnenforceableFormat, ConstraintFailure), match="too many possibilities"):
+        admits(FormatCompiler(bytewise, most_states=8), bytewise, form, '{"p1":"ax1"}')

@@ -4,7 +4,7 @@ import json
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Mapping
-from functools import cached_property
+from functools import cached_property, partial
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -25,20 +25,52 @@ _KEPT = 64
 
 
 class CompiledFormat:
-    """A format ready for a model; each call makes the rules of one more answer."""
+    """A format ready for a model; each call makes the rules of one more answer. Thread-safe.
 
-    def __init__(self, matcher: "LLMatcher", text_tokens: Allowed) -> None:
-        self._matcher, self._text_tokens = matcher, text_tokens
+    Answers share what has been found out of the format; where that is too much, it begins anew.
+    """
+
+    def __init__(self, make: Callable[[], "LLMatcher"], text_tokens: Allowed) -> None:
+        self._make, self._text_tokens = make, text_tokens
+        self._lock = threading.Lock()
+        self._matcher, self._number = make(), 0
 
     def __call__(self) -> FormatMatcher:
-        return FormatMatcher(self._matcher.deep_copy(), self._text_tokens)
+        matcher, number = self._copy()
+        return FormatMatcher(matcher, self._text_tokens, _Renewal(self, number))
+
+    def renewed(self, number: int) -> tuple["LLMatcher", int]:
+        """Return a matcher that shares nothing with those of a number, nor with earlier ones."""
+        with self._lock:
+            if number == self._number:
+                self._matcher, self._number = self._make(), number + 1
+        return self._copy()
+
+    def _copy(self) -> tuple["LLMatcher", int]:
+        with self._lock:
+            return self._matcher.deep_copy(), self._number
+
+
+class _Renewal:
+    """Makes new matchers for one answer."""
+
+    def __init__(self, compiled: CompiledFormat, number: int) -> None:
+        self._compiled, self._number = compiled, number
+
+    def __call__(self) -> "LLMatcher":
+        matcher, self._number = self._compiled.renewed(self._number)
+        return matcher
 
 
 class FormatCompiler:
-    """Compiles formats for one tokenizer, and keeps the last ones. Thread-safe."""
+    """Compiles formats for one tokenizer, and keeps the last ones. Thread-safe.
 
-    def __init__(self, tokenizer: Tokenizer) -> None:
+    `most_states` is how many states of a format's texts are told apart; None for llguidance's own limit.
+    """
+
+    def __init__(self, tokenizer: Tokenizer, most_states: int | None = None) -> None:
         self._tokenizer = tokenizer
+        self._most_states = most_states
         self._lock = threading.Lock()
         self._compiled: OrderedDict[ResponseFormat, CompiledFormat] = OrderedDict()
 
@@ -60,11 +92,12 @@ class FormatCompiler:
             grammar = _GRAMMARS[form.kind](form.text)
         except (ValueError, RecursionError) as error:
             raise _fault(form, str(error)) from error
-        limits = LLParserLimits(verbose_errors=False)
-        matcher = LLMatcher(self._table, grammar, log_level=0, limits=limits)
+        limits = LLParserLimits(verbose_errors=False, max_lexer_states=self._most_states)
+        make = partial(LLMatcher, self._table, grammar, log_level=0, limits=limits)
+        matcher = make()
         if matcher.is_error():
             raise _fault(form, matcher.get_error())
-        compiled = CompiledFormat(matcher, self.text_tokens)
+        compiled = CompiledFormat(make, self.text_tokens)
         try:
             compiled()
         except ConstraintFailure as error:

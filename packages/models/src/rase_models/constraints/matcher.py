@@ -1,13 +1,13 @@
 """The rules of one answer, followed by llguidance."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
 from rase_core.constraint import Allowed
 from rase_core.errors import ConstraintFailure
 
-from rase_models.constraints.reasons import UNSATISFIABLE, reason_in
+from rase_models.constraints.reasons import TOO_LARGE, UNSATISFIABLE, reason_in
 
 if TYPE_CHECKING:
     from llguidance import LLMatcher
@@ -16,11 +16,13 @@ if TYPE_CHECKING:
 class FormatMatcher:
     """A `Constraint` of rase_core. `text_tokens`, bool [vocab], leaves out the tokens that end an answer.
 
-    Where one text alone may follow, it is written in the tokens that the tokenizer makes of it.
+    Where one text alone may follow, it is written in the tokens that the tokenizer makes of it. Once what the
+    matcher knows is too much, `renew` makes another one.
     """
 
-    def __init__(self, matcher: "LLMatcher", text_tokens: Allowed) -> None:
-        self._matcher, self._text_tokens = matcher, text_tokens
+    def __init__(self, matcher: "LLMatcher", text_tokens: Allowed, renew: Callable[[], "LLMatcher"]) -> None:
+        self._matcher, self._text_tokens, self._renew = matcher, text_tokens, renew
+        self._tokens: list[int] = []
         self._forced: Sequence[int] = ()
         self._allowed = self._mask()
 
@@ -34,6 +36,7 @@ class FormatMatcher:
 
     def accept(self, token: int) -> None:
         """Count a token as part of the answer."""
+        self._tokens.append(token)
         self._matcher.consume_token(token)
         self._allowed = self._mask()
 
@@ -49,6 +52,16 @@ class FormatMatcher:
 
     def _mask(self) -> Allowed:
         """Return what may come; computed at once, since the end depends on it, too."""
+        try:
+            return self._next()
+        except ConstraintFailure as error:
+            if error.reason != TOO_LARGE:
+                raise
+        self._matcher = self._renew()
+        self._matcher.consume_tokens(self._tokens)
+        return self._next()
+
+    def _next(self) -> Allowed:
         self._forced = self._matcher.compute_ff_tokens()
         if self._forced and self._text_tokens[self._forced].all():
             return self._only(self._forced[0])

@@ -4,7 +4,7 @@ import re
 from collections.abc import Sequence
 
 UNSATISFIABLE = "nothing satisfies it"
-_TOO_LARGE = "it has too many possibilities to be followed"
+TOO_LARGE = "it has too many possibilities to be followed"
 _ODD = "it cannot be followed"
 _OVERLAP = "the schemas may have something in common, and have no opposites that can be enforced"
 
@@ -18,7 +18,7 @@ _KNOWN: Sequence[tuple["re.Pattern[str]", str]] = (
             r"too (complex|big)|TooComplex|too many (items|states|rules)|fuel|lexer.*limit",
             re.IGNORECASE,
         ),
-        _TOO_LARGE,
+        TOO_LARGE,
     ),
 )
 """The first that is found in a text says it all."""
