@@ -7,6 +7,7 @@ from types import ModuleType
 import numpy as np
 import pytest
 from numpy.typing import NDArray
+from rase_core.decoder import Batch
 from rase_models.architectures import supported_architectures
 from rase_models.gguf import open_gguf
 from rase_models.loading import load_decoder
@@ -48,6 +49,19 @@ def test_the_cpu_computes_what_the_reference_does(tmp_path: Path, architecture: 
     finally:
         fast.close()
     assert np.abs(want[-1] - exact.logits(tokens[1:])[-1]).max() > 1e-3 * np.abs(want).max()
+
+
+@pytest.mark.parametrize("architecture", supported_architectures())
+def test_a_run_may_want_the_logits_of_some_rows_or_of_none(tmp_path: Path, architecture: str) -> None:
+    decoder = load_decoder(
+        write_gguf(tmp_path / "model.gguf", architecture, *sketch(architecture)), "reference"
+    )
+    rows = np.arange(6, dtype=np.int32)
+    want = decoder.logits((rows + 1).tolist())
+    for outputs in ([], [5], [1, 4]):
+        sequences = np.full(6, decoder.new_sequence(), np.int32)
+        got = decoder.forward(Batch(sequences, rows, rows + 1, np.array(outputs, np.int32)))
+        np.testing.assert_allclose(got, want[outputs], rtol=1e-3, atol=1e-3)
 
 
 def test_sketches_compute_what_an_independent_engine_does(goldens: ModuleType, tmp_path: Path) -> None:

@@ -23,28 +23,28 @@ def scale(op: Scale, run: "Run") -> None:
 
 
 def blend(op: Blend, run: "Run") -> None:
+    width = run.buffers[op.x].shape[1]
     x, y = run.buffers[op.x][:, None], run.buffers[op.y][:, None]
     share: Floats = np.zeros((1, 1, 1), np.float32)
     if op.weight is not None:
-        share = np.add(share, run.weights[op.weight].reshape(1, -1, x.shape[2]))
+        share = np.add(share, run.weights[op.weight].reshape(1, -1, width))
     if op.gate is not None:
-        share = np.add(share, run.buffers[op.gate].reshape(len(x), -1, x.shape[2]))
-    run.buffers[op.out] = (x + (y - x) * share).reshape(len(x), -1)
+        share = np.add(share, _of_length(run.buffers[op.gate], width))
+    run.buffers[op.out] = _flat(x + (y - x) * share)
 
 
 def mix_parts(op: MixParts, run: "Run") -> None:
-    x, base = (run.buffers[name].reshape(len(run.buffers[name]), -1, op.length) for name in (op.x, op.base))
-    weights = run.buffers[op.weights].reshape(len(x), base.shape[1], x.shape[1])
-    mixed = base + (weights + np.float32(op.offset)) @ x
-    run.buffers[op.out] = np.asarray(mixed, np.float32).reshape(len(x), -1)
+    x, base = (_of_length(run.buffers[name], op.length) for name in (op.x, op.base))
+    weights = _of_length(run.buffers[op.weights], x.shape[1])
+    added = np.asarray((weights + np.float32(op.offset)) @ x, np.float32)
+    run.buffers[op.out] = _flat(base + added)
 
 
 def rescale(op: Rescale, run: "Run") -> None:
-    x = run.buffers[op.x].reshape(len(run.buffers[op.x]), op.heads, -1)
+    x = _parts(run.buffers[op.x], op.heads)
     wanted = np.square(run.buffers[op.like]).sum(axis=-1)[:, None, None]
     found = np.square(x).sum(axis=-1, keepdims=True)
-    rescaled: Floats = np.asarray(x * np.sqrt(wanted / (found + np.float32(op.eps))), np.float32)
-    run.buffers[op.out] = rescaled.reshape(len(x), -1)
+    run.buffers[op.out] = _flat(x * np.sqrt(wanted / (found + np.float32(op.eps))))
 
 
 def sparsify(op: Sparsify, run: "Run") -> None:
@@ -68,8 +68,19 @@ def clamp(op: Clamp, run: "Run") -> None:
 def add_dots(op: AddDots, run: "Run") -> None:
     x, q, k, v = (_parts(run.buffers[name], op.heads) for name in (op.x, op.q, op.k, op.v))
     dots = (q * k * run.weights[op.weight].reshape(1, op.heads, -1)).sum(axis=-1, keepdims=True)
-    run.buffers[op.out] = (x + dots * v).reshape(len(x), -1)
+    run.buffers[op.out] = _flat(x + dots * v)
 
 
 def _parts(x: Floats, parts: int) -> Floats:
-    return x.reshape(len(x), parts, -1)
+    """Return the equal parts of every row; a run that wants no outputs has none in the end."""
+    return _of_length(x, x.shape[1] // parts)
+
+
+def _of_length(x: Floats, length: int) -> Floats:
+    """Return the parts of so many values of every row."""
+    return x.reshape(len(x), x.shape[1] // length, length)
+
+
+def _flat(parts: Floats) -> Floats:
+    """Return parts as rows again."""
+    return np.asarray(parts, np.float32).reshape(len(parts), parts.shape[1] * parts.shape[2])

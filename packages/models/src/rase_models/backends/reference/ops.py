@@ -130,13 +130,15 @@ def head_linear(op: HeadLinear, run: Run) -> None:
     x, weight = _parts(run.buffers[op.x], op.heads), run.weights[op.weight]
     weight = weight.reshape(op.heads, -1, x.shape[-1])
     out = np.einsum("rhi,hoi->rho", x, weight, optimize=True)
-    run.buffers[op.out] = out.reshape(len(x), -1)
+    run.buffers[op.out] = out.reshape(len(x), op.heads * weight.shape[1])
 
 
 def copy_parts(op: CopyParts, run: Run) -> None:
     x = _parts(run.buffers[op.x], 1 if op.shared else op.parts)
     whole = (len(x), op.parts * op.length)
-    out = run.buffers[op.out].copy() if op.out in run.buffers else np.zeros(whole, np.float32)
+    out = run.buffers.get(op.out, np.zeros(0, np.float32)).copy()
+    if out.shape != whole:  # nothing yet, or what another layer made of other rows
+        out = np.zeros(whole, np.float32)
     part = slice(op.out_first, op.out_first + op.width)
     _parts(out, op.parts)[..., part] = x[..., op.first : op.first + op.width]
     run.buffers[op.out] = out
