@@ -297,8 +297,9 @@ def test_a_call_is_parsed_and_its_result_rendered_and_answered(
     client: openai.OpenAI, url: str, name: str
 ) -> None:
     message = called(client, name)
-    (call,) = message.tool_calls or [None]
-    assert call is not None and call.type == "function"
+    assert message.tool_calls is not None
+    (call,) = message.tool_calls
+    assert call.type == "function"
     arguments = json.loads(call.function.arguments)
     assert is_weather(call.function.name, arguments)
     assert not message.content
@@ -382,3 +383,37 @@ def test_an_answer_with_tools_and_a_format_is_a_call_or_of_the_format(
             assert choice.finish_reason == "tool_calls"
             (call,) = choice.message.tool_calls
             assert is_weather(call.function.name, json.loads(call.function.arguments))
+
+
+NOWHERE = {"a": {"$ref": "#/$defs/nowhere"}}
+SETS = {"a": {"type": "array", "items": {"type": "string"}, "uniqueItems": True}}
+
+
+@pytest.mark.parametrize(
+    ("name", "choice", "schema", "words"),
+    [
+        ("hermes", "auto", {"properties": NOWHERE}, "odd: '$ref' at #/properties/a: "),
+        ("hermes", "required", {"properties": NOWHERE}, "odd: '$ref' at #/properties/a: "),
+        ("glm", "auto", {"properties": {"a": {"type": "any"}}}, "odd: 'type' at #/properties/a: "),
+        ("hermes", "required", {"properties": SETS}, "odd: 'uniqueItems' at #/properties/a: "),
+        ("glm", "required", {"properties": SETS}, "odd: 'uniqueItems' at #/properties/a: "),
+        ("glm", "required", {"anyOf": [{"required": ["a"]}]}, "odd: 'anyOf' at #: "),
+        ("gemma", "required", {"required": ["a"]}, "odd: 'required' at #: "),
+    ],
+)
+def test_a_tool_whose_schema_cannot_be_kept_to_is_refused_by_name_keyword_and_place(
+    url: str, name: str, choice: str, schema: dict[str, object], words: str
+) -> None:
+    odd = {"type": "function", "function": {"name": "odd", "parameters": {"type": "object", **schema}}}
+    body = {"model": name, "messages": [USER], "tools": [CLOCK, odd], "tool_choice": choice, "max_tokens": 4}
+    answer = httpx.post(f"{url}/v1/chat/completions", json=body, timeout=60)
+    error = answer.json()["error"]
+    assert (answer.status_code, error["param"], error["code"]) == (400, "tools", "unenforceable_format")
+    assert words in error["message"]
+    assert not any(inner in error["message"] for inner in ("start:", "%json", "call_0", "panic"))
+
+
+def test_what_cannot_be_enforced_is_let_pass_where_calls_may_come(url: str) -> None:
+    odd = {"type": "function", "function": {"name": "odd", "parameters": {"properties": SETS}}}
+    body = {"model": "hermes", "messages": [USER], "tools": [odd], "max_tokens": 4}
+    assert httpx.post(f"{url}/v1/chat/completions", json=body, timeout=60).status_code == 200
