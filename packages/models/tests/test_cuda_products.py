@@ -37,6 +37,18 @@ ALL_TYPES = [*ELEMENTS, *FORMATS]
 OFTEN = (GgmlType.F32, GgmlType.F16, GgmlType.Q4_K, GgmlType.Q6_K, GgmlType.Q8_0)
 
 
+def name_of(value: object) -> str:
+    """Return what a parameter is called in the names of tests."""
+    return value.name if isinstance(value, GgmlType) else str(value)
+
+
+ONE_OR_MORE = [
+    pytest.param(type_, rows, marks=() if rows > 1 or type_ in OFTEN else pytest.mark.slow)
+    for type_ in ALL_TYPES
+    for rows in (1, 3)
+]
+
+
 class Watched(EmulatedDevice):
     """Keeps the names of the kernels that were run."""
 
@@ -104,8 +116,7 @@ def columns_of(type_: GgmlType) -> int:
     return 512 if type_ in FORMATS else 77
 
 
-@pytest.mark.parametrize("rows", [1, 3])
-@pytest.mark.parametrize("type_", ALL_TYPES, ids=lambda type_: type_.name)
+@pytest.mark.parametrize(("type_", "rows"), ONE_OR_MORE, ids=name_of)
 def test_three_matrices_for_the_same_rows_are_one_launch(type_: GgmlType, rows: int, device: Watched) -> None:
     columns = columns_of(type_)
     ops: tuple[Op, ...] = (
@@ -130,8 +141,7 @@ def test_three_matrices_for_the_same_rows_are_one_launch(type_: GgmlType, rows: 
     ]
 
 
-@pytest.mark.parametrize("rows", [1, 3])
-@pytest.mark.parametrize("type_", ALL_TYPES, ids=lambda type_: type_.name)
+@pytest.mark.parametrize(("type_", "rows"), ONE_OR_MORE, ids=name_of)
 def test_gate_and_up_are_one_launch_with_their_activation(
     type_: GgmlType, rows: int, device: Watched
 ) -> None:
@@ -161,7 +171,7 @@ def test_gate_and_up_are_one_launch_with_their_activation(
 @pytest.mark.parametrize(
     ("type_", "rows"),
     [*((type_, 41) for type_ in ALL_TYPES), *((type_, 2) for type_ in OFTEN)],
-    ids=lambda value: getattr(value, "name", str(value)),
+    ids=name_of,
 )
 def test_experts_are_taken_one_after_another_for_many_rows(
     type_: GgmlType, rows: int, device: Watched
