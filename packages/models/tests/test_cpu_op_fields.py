@@ -127,3 +127,18 @@ def test_attention_without_keys_reads_what_another_has_stored(
     runs = [rows_of([(0, before)])] if before else []
     case = attention_case(first, second)
     case.check(*runs, rows_of([(before, rows)]), tolerance=1e-4, kv_type=KvType.F32)
+
+
+@pytest.mark.parametrize("rows", [1, 9])
+def test_experts_whose_gates_are_their_ups_are_multiplied_by_once_with_the_same_bits(rows: int) -> None:
+    def case(gate: str) -> OpCase:
+        op = MoeFfn("y", "x", "r", gate, "u", "d", EXPERTS, 2, Activation.RELU)
+        assert op.multiplies_once == (gate == "u")
+        up = normal(5, EXPERTS, HIDDEN, 64, scale=0.2)
+        weights = {"r": normal(3, EXPERTS, 64, scale=0.2), "g": up, "u": up}
+        weights["d"] = normal(6, EXPERTS, 64, HIDDEN, scale=0.2)
+        return OpCase(64, [op], {"y": 64}, "y", weights)
+
+    once, twice = case("u"), case("g")
+    once.check(rows_of([(0, rows)]), tolerance=1e-4)
+    np.testing.assert_array_equal(once.on_cpu(rows_of([(0, rows)])), twice.on_cpu(rows_of([(0, rows)])))
