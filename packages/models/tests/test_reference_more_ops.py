@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 from rase_models.backends.base import Rows
 from rase_models.backends.reference.cache import LayerCache
-from rase_models.backends.reference.ops import Run, execute
+from rase_models.backends.reference.ops import execute
+from rase_models.backends.reference.run import Run
 from rase_models.program import (
     Activate,
     Activation,

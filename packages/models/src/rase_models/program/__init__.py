@@ -9,7 +9,6 @@ from rase_models.program.ops import (
     CopyParts,
     Embed,
     GatedActivation,
-    GatedDelta,
     HeadLinear,
     LayerNorm,
     Linear,
@@ -19,14 +18,12 @@ from rase_models.program.ops import (
     Rotate,
     Scoring,
     SelectOutputs,
-    ShortConv,
     SoftCap,
-    StateScan,
     tensors_of,
 )
 from rase_models.program.program import KvGroup, KvLayer, Program, TensorSlice
 from rase_models.program.rope import Rope, RopePairing
-from rase_models.program.state_ops import KeyedScan, SelectiveScan, Shift
+from rase_models.program.state_ops import GatedDelta, KeyedScan, SelectiveScan, Shift, ShortConv, StateScan
 
 __all__ = [
     "Activate",

@@ -13,7 +13,7 @@ from typing import ClassVar
 
 from rase_models.program.mixing_ops import AddDots, Blend, Clamp, MixParts, Rescale, Scale, Sparsify, Xielu
 from rase_models.program.rope import Rope
-from rase_models.program.state_ops import KeyedScan, SelectiveScan, Shift
+from rase_models.program.state_ops import GatedDelta, KeyedScan, SelectiveScan, Shift, ShortConv, StateScan
 
 
 class Activation(Enum):
@@ -289,68 +289,6 @@ class MoeFfn:
         """Whether gates and ups are the same products."""
         gate = (self.gate, self.gate_scales, self.gate_bias)
         return gate == (self.up, self.up_scales, self.up_bias)
-
-
-@dataclass(frozen=True, slots=True)
-class ShortConv:
-    """out[t] = sum over j of weight[:, j] * x[t - taps + 1 + j], plus bias, for every channel by itself.
-
-    t counts the rows of a sequence, before whose first row x is 0. The weight is [width, taps], the state
-    the last taps - 1 rows of x.
-    """
-
-    TENSORS: ClassVar[tuple[str, ...]] = ("weight", "bias")
-    out: str
-    x: str
-    weight: str
-    bias: str | None
-    taps: int
-    state: int
-
-
-@dataclass(frozen=True, slots=True)
-class StateScan:
-    """out = h @ c + skip * x, after h = exp(step * decay) * h + step * x ⊗ b, for each of `heads` (Mamba 2).
-
-    x and out have `heads` parts, step, decay and skip a value for each of them; b and c have `groups` parts,
-    of which head i reads part i // (heads / groups). h is [part of x, part of b], 0 before a sequence.
-    """
-
-    TENSORS: ClassVar[tuple[str, ...]] = ("decay", "skip")
-    out: str
-    x: str
-    b: str
-    c: str
-    step: str
-    decay: str
-    skip: str
-    heads: int
-    groups: int
-    state: int
-
-
-@dataclass(frozen=True, slots=True)
-class GatedDelta:
-    """out = h.T @ q / sqrt(key length) with h updated for each of `heads`, by a gated delta rule.
-
-    First q and k become x / sqrt(sum(x²) + eps). Then h = exp(step * decay) * h, and after that
-    h = h + k ⊗ (beta * (v - h.T @ k)). v and out have `heads` parts, step, beta and decay a value for each; q
-    and k have `key_heads` parts, of which head i reads part i % key_heads. h is [key, value], 0 before a
-    sequence. https://arxiv.org/abs/2412.06464
-    """
-
-    TENSORS: ClassVar[tuple[str, ...]] = ("decay",)
-    out: str
-    q: str
-    k: str
-    v: str
-    step: str
-    beta: str
-    decay: str
-    heads: int
-    key_heads: int
-    eps: float
-    state: int
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,15 +1,12 @@
 """What each op means: one function per op, from the buffers of a run to the buffers of a run."""
 
-import math
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping
 from types import MappingProxyType
 
 import numpy as np
 from numpy.typing import NDArray
 
-from rase_models.backends.base import Rows
-from rase_models.backends.reference.cache import LayerCache
+from rase_models.backends.reference.activations import ACTIVATIONS, gated, sigmoid, softmax
 from rase_models.backends.reference.mixing import (
     add_dots,
     blend,
@@ -28,9 +25,9 @@ from rase_models.backends.reference.recurrent import (
     short_conv,
     state_scan,
 )
+from rase_models.backends.reference.run import Floats, Run
 from rase_models.program import (
     Activate,
-    Activation,
     Add,
     AddDots,
     Attention,
@@ -63,22 +60,6 @@ from rase_models.program import (
     StateScan,
     Xielu,
 )
-
-Floats = NDArray[np.float32]
-
-
-@dataclass(slots=True)
-class Run:
-    """A run of a Program: its rows, weights, caches, the buffers so far, and the states of stateful ops.
-
-    Buffers are float32 [rows, width], states float32 [slots, size].
-    """
-
-    rows: Rows
-    weights: Mapping[str, Floats]
-    caches: tuple[LayerCache, ...]
-    buffers: dict[str, Floats] = field(default_factory=dict)
-    states: Sequence[Floats] = ()
 
 
 def embed(op: Embed, run: Run) -> None:
@@ -246,14 +227,6 @@ def gated_activation(op: GatedActivation, run: Run) -> None:
     run.buffers[op.out] = gated(op.activation, spread, up)
 
 
-def gated(activation: Activation, gate: Floats, up: Floats) -> Floats:
-    """Return activation(gate) * up."""
-    if activation is Activation.CLAMPED_SWIGLU:
-        gate, up = np.minimum(gate, _CLAMP), np.clip(up, -_CLAMP, _CLAMP)
-        return gate * sigmoid(_CLAMPED_ALPHA * gate) * (up + 1)
-    return ACTIVATIONS[activation](gate) * up
-
-
 def add(op: Add, run: Run) -> None:
     run.buffers[op.out] = (run.buffers[op.x] + run.buffers[op.y]) * np.float32(op.scale)
 
@@ -320,62 +293,6 @@ def _expert_linear(
 def select_outputs(op: SelectOutputs, run: Run) -> None:
     run.buffers[op.out] = run.buffers[op.x][run.rows.outputs]
 
-
-def softmax(x: Floats) -> Floats:
-    """Return exp(x) / sum(exp(x)) along the last axis."""
-    exponentials = np.exp(x - x.max(axis=-1, keepdims=True))
-    shares: Floats = exponentials / exponentials.sum(axis=-1, keepdims=True)
-    return shares
-
-
-def silu(x: Floats) -> Floats:
-    """Return x / (1 + exp(-x)), which is 0 where the exponential overflows."""
-    with np.errstate(over="ignore"):
-        return np.asarray(x / (1.0 + np.exp(-x)), np.float32)
-
-
-def gelu_tanh(x: Floats) -> Floats:
-    """Return the approximation of GELU by a hyperbolic tangent."""
-    inner = math.sqrt(2 / math.pi) * (x + 0.044715 * x * x * x)
-    return np.asarray(0.5 * x * (1.0 + np.tanh(inner)), np.float32)
-
-
-def sigmoid(x: Floats) -> Floats:
-    """Return 1 / (1 + exp(-x)), which is 0 where the exponential overflows."""
-    with np.errstate(over="ignore"):
-        return np.asarray(1.0 / (1.0 + np.exp(-x)), np.float32)
-
-
-def softplus(x: Floats) -> Floats:
-    """Return ln(1 + exp(x)), without overflow."""
-    return np.asarray(np.logaddexp(x, 0), np.float32)
-
-
-def exp(x: Floats) -> Floats:
-    """Return e^x, which is infinity where it overflows."""
-    with np.errstate(over="ignore"):
-        return np.exp(x)
-
-
-def relu(x: Floats) -> Floats:
-    """Return max(x, 0)."""
-    return np.maximum(x, np.float32(0))
-
-
-ACTIVATIONS: Mapping[Activation, Callable[[Floats], Floats]] = MappingProxyType(
-    {
-        Activation.SILU: silu,
-        Activation.GELU_TANH: gelu_tanh,
-        Activation.SIGMOID: sigmoid,
-        Activation.SOFTPLUS: softplus,
-        Activation.EXP: exp,
-        Activation.RELU: relu,
-        Activation.RELU_SQUARED: lambda x: np.square(relu(x)),
-        Activation.NONE: lambda x: x,
-    }
-)
-
-_CLAMP, _CLAMPED_ALPHA = 7.0, 1.702
 
 _OPS: Mapping[type[Op], Callable[..., None]] = MappingProxyType(
     {

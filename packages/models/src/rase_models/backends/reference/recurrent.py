@@ -1,20 +1,15 @@
 """What the ops mean that carry a state from one row of a sequence to the next."""
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
+from rase_models.backends.reference.run import Floats, Run
 from rase_models.program import GatedDelta, KeyedScan, SelectiveScan, Shift, ShortConv, StateScan
 
-if TYPE_CHECKING:
-    from rase_models.backends.reference.ops import Run
 
-Floats = NDArray[np.float32]
-
-
-def short_conv(op: ShortConv, run: "Run") -> None:
+def short_conv(op: ShortConv, run: Run) -> None:
     x, weight = run.buffers[op.x], run.weights[op.weight].reshape(-1, op.taps)
     out, before = np.empty_like(x), (op.taps - 1, x.shape[1])
     for rows, state in _sequences(run, op.state):
@@ -25,7 +20,7 @@ def short_conv(op: ShortConv, run: "Run") -> None:
     run.buffers[op.out] = out if op.bias is None else out + run.weights[op.bias]
 
 
-def state_scan(op: StateScan, run: "Run") -> None:
+def state_scan(op: StateScan, run: Run) -> None:
     x = _parts(run, op.x, op.heads)
     b, c = (_parts(run, name, op.groups) for name in (op.b, op.c))
     b, c = (np.repeat(values, op.heads // op.groups, axis=1) for values in (b, c))
@@ -39,7 +34,7 @@ def state_scan(op: StateScan, run: "Run") -> None:
     run.buffers[op.out] = out.reshape(len(x), -1)
 
 
-def gated_delta(op: GatedDelta, run: "Run") -> None:
+def gated_delta(op: GatedDelta, run: Run) -> None:
     q, k = (_normalised(_parts(run, name, op.key_heads), op.eps) for name in (op.q, op.k))
     q, k = (np.tile(values, (1, op.heads // op.key_heads, 1)) for values in (q, k))
     v = _parts(run, op.v, op.heads)
@@ -55,7 +50,7 @@ def gated_delta(op: GatedDelta, run: "Run") -> None:
     run.buffers[op.out] = out.reshape(len(v), -1)
 
 
-def shift(op: Shift, run: "Run") -> None:
+def shift(op: Shift, run: Run) -> None:
     x = run.buffers[op.x]
     out = np.empty_like(x)
     for rows, state in _sequences(run, op.state):
@@ -64,7 +59,7 @@ def shift(op: Shift, run: "Run") -> None:
     run.buffers[op.out] = out
 
 
-def selective_scan(op: SelectiveScan, run: "Run") -> None:
+def selective_scan(op: SelectiveScan, run: Run) -> None:
     x, step, b, c = (run.buffers[name] for name in (op.x, op.step, op.b, op.c))
     decay, skip, out = run.weights[op.decay], run.weights[op.skip].reshape(-1), np.empty_like(x)
     for rows, state in _sequences(run, op.state):
@@ -75,7 +70,7 @@ def selective_scan(op: SelectiveScan, run: "Run") -> None:
     run.buffers[op.out] = out
 
 
-def keyed_scan(op: KeyedScan, run: "Run") -> None:
+def keyed_scan(op: KeyedScan, run: Run) -> None:
     q, k, v, keep = (_parts(run, name, op.heads) for name in (op.q, op.k, op.v, op.keep))
     correction = None if op.a is None or op.b is None else [_parts(run, x, op.heads) for x in (op.a, op.b)]
     out = np.empty_like(v)
@@ -92,7 +87,7 @@ def keyed_scan(op: KeyedScan, run: "Run") -> None:
     run.buffers[op.out] = out.reshape(len(v), -1)
 
 
-def _parts(run: "Run", name: str, parts: int) -> Floats:
+def _parts(run: Run, name: str, parts: int) -> Floats:
     values = run.buffers[name]
     return values.reshape(len(values), parts, -1)
 
@@ -101,7 +96,7 @@ def _normalised(x: Floats, eps: float) -> Floats:
     return np.asarray(x / np.sqrt(np.square(x).sum(axis=-1, keepdims=True) + eps), np.float32)
 
 
-def _sequences(run: "Run", layer: int) -> Iterator[tuple[NDArray[np.int64], Floats]]:
+def _sequences(run: Run, layer: int) -> Iterator[tuple[NDArray[np.int64], Floats]]:
     """Give the rows of every sequence with its state, which may be changed."""
     rows = run.rows
     for sequence in np.unique(rows.sequences):

@@ -10,7 +10,8 @@ from rase_core.progress import Progress
 
 from rase_models.backends.base import MemoryNeeds, Rows, Threads
 from rase_models.backends.reference.cache import layer_caches
-from rase_models.backends.reference.ops import Run, execute
+from rase_models.backends.reference.ops import execute
+from rase_models.backends.reference.run import Run
 from rase_models.gguf import TensorInfo, Weight
 from rase_models.gguf.quants import dequantize
 from rase_models.kv_type import KvType
