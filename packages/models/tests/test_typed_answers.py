@@ -6,13 +6,15 @@ What is written is right whatever the model: it is read by Pydantic, which knows
 import asyncio
 import enum
 import json
+import time
 from collections.abc import Iterator
 from datetime import date
+from pathlib import Path
 from typing import Annotated, Any, Literal
 from uuid import UUID
 
 import pytest
-from rase_core.errors import UnenforceableFormat
+from rase_core.errors import RequestTimeout, UnenforceableFormat
 from rase_core.generation import StopReason
 from rase_core.sampling import GenerationConfig
 from rase_models import AsyncEngine, Engine, ResponseFormat, UnfinishedAnswer
@@ -98,12 +100,28 @@ def test_awaited_answers_are_objects_too(engine: Engine) -> None:
     async def ask() -> tuple[Person, Person]:
         asynchronous = AsyncEngine(engine)
         whole = await asynchronous.chat_as("m", MESSAGES, Person, drawn(1))
-        async with await asynchronous.stream_chat_as("m", MESSAGES, Person, drawn(1)) as stream:
+        async with asynchronous.stream_chat_as("m", MESSAGES, Person, drawn(1)) as stream:
             assert "".join([text async for text in stream])
             return whole, stream.value
 
     whole, streamed = asyncio.run(ask())
     assert whole == streamed == engine.chat_as("m", MESSAGES, Person, drawn(1))
+
+
+def test_the_time_for_an_object_begins_before_the_model_is_loaded(tmp_path: Path) -> None:
+    weights = write_tiny_model(tmp_path / "tiny.gguf", context_length=4096)
+    slow = Engine(tmp_path / "store", "cpu", threads=1, progress=lambda _: time.sleep(0.3))
+
+    async def ask() -> None:
+        await AsyncEngine(slow).chat_as("m", MESSAGES, Person, drawn(1), timeout=0.2)
+
+    with slow as engine:
+        engine.import_model(weights, "m", chat_template=CHATML)
+        with pytest.raises(RequestTimeout):
+            engine.chat_as("m", MESSAGES, Person, drawn(1), timeout=0.2)
+        engine.unload()
+        with pytest.raises(RequestTimeout):
+            asyncio.run(ask())
 
 
 def test_an_answer_that_is_cut_off_is_no_object(engine: Engine) -> None:

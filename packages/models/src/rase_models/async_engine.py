@@ -138,12 +138,12 @@ class AsyncEngine:
         timeout: float | None = None,
     ) -> Typed:
         """Answer a conversation with an object of a class, of Pydantic's for example."""
-        async with await self.stream_chat_as(model_id, messages, kind, config, timeout=timeout) as stream:
+        async with self.stream_chat_as(model_id, messages, kind, config, timeout=timeout) as stream:
             async for _ in stream:
                 pass
             return stream.value
 
-    async def stream_chat_as(
+    def stream_chat_as(
         self,
         model_id: str,
         messages: Messages,
@@ -155,8 +155,7 @@ class AsyncEngine:
         """Answer a conversation as `chat_as` does, as an iterator that has the object at its end."""
         terms = Terms(config=config, timeout=timeout, response_format=format_of(kind))
         question = Conversation(messages, terms, is_read=True)
-        await self.load(model_id)
-        reading = await self._workers.call(partial(self.engine.reading, model_id, question))
+        reading = partial(self._workers.call, partial(self.engine.reading, model_id, question))
         return AsyncTypedStream(AsyncTextStream(self.submit(model_id, question)), reading, kind)
 
     async def chat_choices(

@@ -18,6 +18,7 @@ from rase_models.batch.run import BatchRun
 from rase_models.batch.task import BatchLimits, BatchTask
 from rase_models.chat.options import ChatOptions
 from rase_models.chat.reply import Reading, Reply
+from rase_models.closing import closed_on_error
 from rase_models.device_check import accelerator, probe_devices
 from rase_models.gguf import open_gguf
 from rase_models.model_host import ModelHost
@@ -247,8 +248,8 @@ class Engine(ModelHost):
         """Answer a conversation as `chat_as` does, as an iterator that has the object at its end."""
         terms = Terms(config=config, timeout=timeout, response_format=format_of(kind))
         question = Conversation(messages, terms, is_read=True)
-        reading = self.reading(model_id, question)
-        return TypedStream(self._stream(model_id, question, None), reading, kind)
+        with closed_on_error(self._stream(model_id, question, None)) as stream:
+            return TypedStream(stream, self.reading(model_id, question), kind)
 
     def chat_choices(
         self,

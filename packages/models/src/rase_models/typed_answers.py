@@ -1,6 +1,6 @@
 """Answers as objects of a class that tells its JSON schema, as Pydantic's models do."""
 
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from types import TracebackType
 from typing import Any, Generic, Protocol, Self, TypeVar
 
@@ -79,8 +79,11 @@ class TypedStream(Iterator[str], Generic[T]):
 class AsyncTypedStream(AsyncIterator[str], Generic[T]):
     """The texts of one answer as they come, thoughts included, and then the object; see AsyncTextStream."""
 
-    def __init__(self, stream: AsyncTextStream, reading: Reading, kind: type[T]) -> None:
-        self._stream, self._reading, self._kind = stream, reading, kind
+    def __init__(
+        self, stream: AsyncTextStream, reading: Callable[[], Awaitable[Reading]], kind: type[T]
+    ) -> None:
+        self._stream, self._make_reading, self._kind = stream, reading, kind
+        self._reading: Reading | None = None
 
     @property
     def generation(self) -> Generation | None:
@@ -97,7 +100,12 @@ class AsyncTypedStream(AsyncIterator[str], Generic[T]):
         await self._stream.aclose()
 
     async def __anext__(self) -> str:
-        return await anext(self._stream)
+        text = await anext(self._stream, "")
+        if self._reading is None:  # not before, when the model may have to be loaded
+            self._reading = await self._make_reading()
+        if not text:
+            raise StopAsyncIteration
+        return text
 
     async def __aenter__(self) -> Self:
         return self
@@ -108,7 +116,7 @@ class AsyncTypedStream(AsyncIterator[str], Generic[T]):
         await self.aclose()
 
 
-def _value(kind: type[T], generation: Generation | None, reading: Reading) -> T:
-    if generation is None or generation.stop_reason is not StopReason.STOP_TOKEN:
+def _value(kind: type[T], generation: Generation | None, reading: Reading | None) -> T:
+    if generation is None or reading is None or generation.stop_reason is not StopReason.STOP_TOKEN:
         raise UnfinishedAnswer(kind.__name__, generation)
     return kind.model_validate_json(reading.read(generation.text).content)
