@@ -44,13 +44,29 @@ def test_each_option_is_a_format(tmp_path: Path) -> None:
         (("--json-object", "--regex", "a"), "cannot be combined"),
         (("--json-schema", "{"), "not valid JSON"),
         (("--json-schema", "[]"), "expected an object"),
-        (("--json-schema", "@nowhere.json"), "nowhere.json"),
-        (("--grammar", "@nowhere.gbnf"), "nowhere.gbnf"),
+        (("--json-schema", ""), "not valid JSON"),
+        (("--regex", "", "--json-object"), "cannot be combined"),
     ],
 )
 def test_what_makes_no_sense_is_wrong_usage(arguments: tuple[str, ...], word: str) -> None:
     with pytest.raises(click.UsageError, match=word):
         taken(*arguments)
+
+
+@pytest.mark.parametrize("option", ["--json-schema", "--grammar"])
+def test_a_file_that_cannot_be_read_is_named(option: str, tmp_path: Path) -> None:
+    with pytest.raises(click.FileError, match="No such file") as caught:
+        taken(option, f"@{tmp_path / 'nowhere'}")
+    assert caught.value.filename == str(tmp_path / "nowhere")
+    binary = tmp_path / "binary"
+    binary.write_bytes(b"\xff")
+    with pytest.raises(click.UsageError, match="not UTF-8"):
+        taken(option, f"@{binary}")
+
+
+def test_an_empty_text_does_not_leave_an_answer_free() -> None:
+    assert taken("--regex", "") == ResponseFormat.regex("")
+    assert taken("--choice", "") == ResponseFormat.choice([""])
 
 
 def test_an_answer_keeps_to_it(rase, tmp_path: Path) -> None:  # type: ignore[no-untyped-def]

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from rase_cli.prompts import read_text
 from rase_cli.settings import Body
 
 if TYPE_CHECKING:
@@ -20,6 +21,8 @@ _OPTIONS: Mapping[str, tuple[str, Mapping[str, Any]]] = {
     "choice": ("The answer is this text, or another that is given. [may be repeated]", {"multiple": True}),
 }
 
+_NOT_GIVEN = (None, False, ())
+
 
 def format_options(command: Body) -> Body:
     """Give a command the options."""
@@ -31,10 +34,13 @@ def format_options(command: Body) -> Body:
 def taken_format(given: dict[str, object]) -> "ResponseFormat | None":
     """Take the options out of those that a command was given, and return the format; None for any text.
 
-    Raises click.UsageError for two of them and for what cannot be read, and UnenforceableFormat.
+    A text that is empty, as from a variable that is not set, is one that was given: it is not left out.
+
+    Raises click.UsageError for two of them and for what makes no format, click.FileError for a file that
+    cannot be read, and UnenforceableFormat.
     """
     values = {name: given.pop(name) for name in _OPTIONS}
-    names = [name for name, value in values.items() if value]
+    names = [name for name, value in values.items() if value not in _NOT_GIVEN]
     if len(names) > 1:
         first, second = (f"--{name.replace('_', '-')}" for name in names[:2])
         raise click.UsageError(f"{first} and {second} cannot be combined")
@@ -43,12 +49,7 @@ def taken_format(given: dict[str, object]) -> "ResponseFormat | None":
 
 def _text(value: str) -> str:
     """Return a text that is given as it is or as @FILE."""
-    if not value.startswith("@"):
-        return value
-    try:
-        return Path(value[1:]).read_text(encoding="utf-8")
-    except (OSError, ValueError) as error:
-        raise click.UsageError(f"{value[1:]}: {error}") from error
+    return read_text(Path(value[1:])) if value.startswith("@") else value
 
 
 def _schema(value: str) -> "ResponseFormat":
