@@ -39,8 +39,12 @@ def test_a_part_of_the_layers_is_refused_with_what_may_help(device: str, count: 
 
 def test_no_layers_mean_the_cpu_and_less_than_none_means_nothing() -> None:
     assert [device_for("cuda", count) for count in (None, -1, 5, 0)] == ["cuda", "cuda", "cuda", "cpu"]
+    assert [device_for(name, 0) for name in ("auto", " CUDA:1", "metal")] == ["cpu", "cpu", "cpu"]
+    assert device_for("reference", 0) == "reference"
     with pytest.raises(InvalidParameter, match="-1 for all"):
         device_for("auto", -2)
+    with pytest.raises(BackendUnavailable, match="no such device"):
+        device_for("tpu", 0)
 
 
 def test_an_engine_with_no_layers_on_a_gpu_computes_on_the_cpu(tmp_path: Path) -> None:

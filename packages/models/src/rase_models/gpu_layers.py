@@ -1,5 +1,6 @@
 """How many layers of a model are to be on a GPU: none or all, since a model is on one device."""
 
+from rase_core.device import DevicePreference
 from rase_core.errors import InvalidParameter
 
 from rase_models.device_check import ACCELERATORS
@@ -10,10 +11,15 @@ ALL_LAYERS = -1
 
 
 def device_for(device: str, gpu_layers: int | None) -> str:
-    """Return the device to ask for; raises InvalidParameter for a number below that of all layers."""
+    """Return the device to ask for: without layers on a GPU none that is one.
+
+    Raises InvalidParameter for a number below that of all layers, and with a number BackendUnavailable for
+    what is no name of a device.
+    """
     if gpu_layers is not None and gpu_layers < ALL_LAYERS:
         raise InvalidParameter("gpu_layers", gpu_layers, "-1 for all layers, 0 for none")
-    return CPU if gpu_layers == 0 else device
+    may_be_gpu = gpu_layers == 0 and DevicePreference.parse(device) in (DevicePreference.AUTO, *ACCELERATORS)
+    return CPU if may_be_gpu else device
 
 
 def layers_of(file: GgufFile) -> int:
