@@ -16,6 +16,9 @@ from rase_models.tokenizers.special_ids import KEYS, special_id
 TOKENS_KEY = "tokenizer.ggml.tokens"
 KINDS_KEY = "tokenizer.ggml.token_type"
 
+_LONGEST = 1 << 10
+"""Characters of a token. The longest in use have 512; libraries recurse as deep as tokens are long."""
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Vocabulary:
@@ -52,10 +55,11 @@ def read_vocabulary(file: GgufFile, *, adds_bos: bool, adds_eos: bool = False) -
     """Read and check the vocabulary of a GGUF.
 
     `adds_bos` and `adds_eos` are what holds when the file does not say. Raises TokenizerError naming the key
-    for a vocabulary that is empty, has a token twice or ids out of range, and for a BOS or EOS to be added
-    that is not there; InvalidGguf for a missing key or a wrong type.
+    for a vocabulary that is empty, has a token twice, a huge one or ids out of range, and for a BOS or EOS to
+    be added that is not there; InvalidGguf for a missing key or a wrong type.
     """
     tokens = _named(file.strings(TOKENS_KEY))
+    _check_lengths(file.path, tokens)
     ids = _index(file.path, tokens)
     vocabulary = Vocabulary(
         path=file.path,
@@ -78,6 +82,15 @@ def _named(tokens: tuple[str, ...]) -> tuple[str, ...]:
     if "" not in tokens:
         return tokens
     return tuple(token or f"[EMPTY_{i}]" for i, token in enumerate(tokens))
+
+
+def _check_lengths(path: Path, tokens: tuple[str, ...]) -> None:
+    longest = max(map(len, tokens), default=0)
+    if longest > _LONGEST:
+        found = next(i for i, token in enumerate(tokens) if len(token) == longest)
+        raise TokenizerError(
+            f"{path}: metadata {TOKENS_KEY}: token {found} has {longest} characters, more than {_LONGEST}"
+        )
 
 
 def _index(path: Path, tokens: tuple[str, ...]) -> dict[str, int]:
