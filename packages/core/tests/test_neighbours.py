@@ -385,6 +385,25 @@ def test_a_file_in_the_place_of_a_folder_is_told(
     assert not models(tmp_path / "none")
 
 
+@posix
+@pytest.mark.parametrize("inner", ["", "inner"])
+def test_a_folder_of_models_that_may_not_be_read_is_told(tmp_path: Path, inner: str) -> None:
+    closed = tmp_path / "closed"
+    (closed / "inner").mkdir(parents=True)
+    closed.chmod(0)
+    if os.access(closed, os.R_OK):
+        pytest.skip("this user may read all folders")
+    model = only(ollama_models(closed / inner))
+    closed.chmod(0o755)
+    assert (model.name, model.problem) == (str(closed / inner), "Permission denied")
+
+
+@posix
+def test_a_link_to_itself_in_the_place_of_a_folder_is_told(tmp_path: Path) -> None:
+    (tmp_path / "loop").symlink_to("loop")
+    assert only(ollama_models(tmp_path / "loop")).problem
+
+
 def test_many_names_are_cut(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OLLAMA_MODELS", str(tmp_path))
     for number in range(50):

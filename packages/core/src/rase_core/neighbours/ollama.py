@@ -53,15 +53,27 @@ _LEFT = {
 
 
 def ollama_models(folder: Path | None = None) -> list[FoundModel]:
-    """List the models under a folder; None for OLLAMA_MODELS, else those of the user and of the service."""
+    """List the models under a folder; None for OLLAMA_MODELS, else those of the user and of the service.
+
+    A folder that cannot be read is told with its problem, as a model is that cannot be used.
+    """
     places = [folder] if folder is not None else _folders()
     found: dict[str, FoundModel] = {}
-    for place in places:
-        if place.exists() and not place.is_dir():
-            found[str(place)] = FoundModel(name=str(place), problem="is not a folder")
-        for name, manifest in _manifests(place):
-            found.setdefault(name, _model(name, manifest, place))
+    for model in (model for place in places for model in _models(place)):
+        found.setdefault(model.name, model)
     return list(found.values())
+
+
+def _models(folder: Path) -> list[FoundModel]:
+    """Return the models under a folder, or what is wrong with it; none where it is not there."""
+    try:
+        os.scandir(folder).close()
+        manifests = list(_manifests(folder))
+    except FileNotFoundError:
+        return []
+    except OSError as error:
+        return [FoundModel(name=str(folder), problem=error.strerror or str(error))]
+    return [_model(name, manifest, folder) for name, manifest in manifests]
 
 
 def _folders() -> list[Path]:
