@@ -1,6 +1,7 @@
 """The other names of the models in a store."""
 
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -42,13 +43,18 @@ class Aliases:
         if reason := self._taken(model_id, ids).get(alias.lower()):
             raise InvalidAlias(alias, reason, "choose another name, or take that one away first")
 
-    def clashes(self, ids: Collection[str]) -> Iterator[tuple[str, str]]:
+    def clashes(self, ids: Iterable[str]) -> Iterator[tuple[str, str]]:
         """Yield the models that have an alias they may not have, by id, and why they may not."""
-        for model_id in ids:
-            taken = self._taken(model_id, (other for other in ids if other != model_id))
-            for alias in self.of(model_id):
-                if reason := taken.get(alias.lower()):
-                    yield model_id, f"alias {alias!r} {reason}"
+        having = [(owner, alias) for alias, owners in self.owners.items() for owner in owners]
+        taken: defaultdict[str, dict[str, str]] = defaultdict(dict)  # models and reasons by name
+        for name in ids:
+            taken[name.lower()][name] = f"is the id of {name!r}"
+        for owner, alias in having:
+            taken[alias.lower()].setdefault(owner, f"is an alias of {owner!r}")
+        for owner, alias in sorted(having):
+            reasons = (reason for other, reason in taken[alias.lower()].items() if other != owner)
+            if reason := next(reasons, None):
+                yield owner, f"alias {alias!r} {reason}"
 
     def _taken(self, model_id: str, ids: Iterable[str]) -> dict[str, str]:
         """Return what the names, in lower case, are that a model may not have as aliases."""
