@@ -19,7 +19,7 @@ from rase_core.errors import (
 from rase_core.generation import StopReason
 from rase_core.sampling import GenerationConfig
 from rase_core.scheduler import Ended, Piece, SchedulerLimits
-from rase_models import AsyncEngine, AsyncTextStream, Engine
+from rase_models import AsyncEngine, AsyncTextStream, ChatOptions, Engine, ResponseFormat
 from rase_models.request import Completion, Terms
 from rase_models.testing import write_tiny_model
 
@@ -72,6 +72,14 @@ def test_answers_are_those_of_the_engine(engine: Engine, asked: AsyncEngine) -> 
         assert answers[0].tokens == chat.tokens
 
     asyncio.run(ask())
+
+
+def test_replies_are_those_of_the_engine(engine: Engine, asked: AsyncEngine) -> None:
+    form = ResponseFormat.choice(["<think>a</think>yes", "<think>b</think>no"])
+    options = ChatOptions(variables={"mood": "calm"})
+    whole = engine.reply("tiny", HELLO, LONG, options=options, response_format=form)
+    assert whole.content in ("yes", "no") and whole.reasoning in ("a", "b")
+    assert whole == asyncio.run(asked.reply("tiny", HELLO, LONG, options=options, response_format=form))
 
 
 def test_texts_come_as_they_are_made(engine: Engine, asked: AsyncEngine) -> None:

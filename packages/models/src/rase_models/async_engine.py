@@ -15,6 +15,8 @@ from rase_core.sampling import GenerationConfig
 from rase_core.scheduler import Ended, Handle, OnEvent
 
 from rase_models.async_stream import AsyncHandle, AsyncTextStream
+from rase_models.chat.options import ChatOptions
+from rase_models.chat.reply import Reply
 from rase_models.engine import Engine
 from rase_models.request import Completion, Conversation, Messages, Prompt, Question, TermOptions, Terms
 from rase_models.session import Session
@@ -127,6 +129,23 @@ class AsyncEngine:
         """Answer a conversation as `chat` does, as an asynchronous iterator of the pieces."""
         question = Conversation(messages, Terms.of(config, **terms), continue_final_message)
         return AsyncTextStream(self.submit(model_id, question))
+
+    async def reply(
+        self,
+        model_id: str,
+        messages: Messages,
+        config: GenerationConfig | None = None,
+        *,
+        options: ChatOptions | None = None,
+        **terms: Unpack[TermOptions],
+    ) -> Reply:
+        """Answer a conversation as `chat` does, with tools, told apart into thought, content and calls."""
+        question = Conversation(
+            messages, Terms.of(config, **terms), options=options or ChatOptions(), is_read=True
+        )
+        answer = await _whole(AsyncTextStream(self.submit(model_id, question)))
+        reading = await self._workers.call(partial(self.engine.reading, model_id, question))
+        return reading.read(answer.text)
 
     async def chat_as(
         self,
