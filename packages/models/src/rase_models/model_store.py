@@ -144,7 +144,7 @@ class ModelStore:
         return list(self._registry.list())
 
     def broken_manifests(self) -> list[InvalidManifest]:
-        """Return what is wrong with the manifests that cannot be read."""
+        """Return what is wrong with manifests: with those that cannot be read, and with aliases of others."""
         return list(self._registry.broken())
 
     def inspect(self, model_id: str) -> ModelManifest:
