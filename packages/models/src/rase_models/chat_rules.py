@@ -59,7 +59,7 @@ class ChatRules:
             return self._demanded_calls(demanded)
         offered = self._grammar(self._options.active_tools)
         if offered is not None:
-            offered = self._checked(offered)
+            _refuse_senseless(offered.tools)
         if form is not None:
             return self._formatted(form, offered)
         return None if offered is None else self._offered_calls(offered)
@@ -92,16 +92,6 @@ class ChatRules:
             return self._session.formats.compile(ResponseFormat.lark(grammar.demanded()))
         except UnenforceableFormat as error:
             raise _fault_of(grammar.tools, error) from error
-
-    def _checked(self, grammar: CallGrammar) -> CallGrammar:
-        """Raise UnenforceableFormat for a schema that makes no sense, which is more than one too strict."""
-        for tool in grammar.tools:
-            document = SchemaDocument(tool.schema)
-            try:
-                prepared(document, document.root, Place(), is_lenient=True)
-            except UnenforceableFormat as error:
-                raise UnenforceableFormat(TOOLS, f"{tool.name}: {error.reason}") from error
-        return grammar
 
     def _offered_calls(self, grammar: CallGrammar) -> MakeRules | None:
         """Return the rules of calls that may come; None where nothing can be known of their beginnings.
@@ -166,6 +156,16 @@ def _refuse_unsaid(tools: Sequence[Tool]) -> None:
         if keyword is not None:
             why = f"{keyword!r} at #: the model writes arguments one by one"
             raise UnenforceableFormat(TOOLS, f"{tool.name}: {why}")
+
+
+def _refuse_senseless(tools: Sequence[Tool]) -> None:
+    """Raise UnenforceableFormat for a schema that makes no sense, which is more than one too strict."""
+    for tool in tools:
+        document = SchemaDocument(tool.schema)
+        try:
+            prepared(document, document.root, Place(), is_lenient=True)
+        except UnenforceableFormat as error:
+            raise UnenforceableFormat(TOOLS, f"{tool.name}: {error.reason}") from error
 
 
 def _fault_of(tools: Sequence[Tool], error: UnenforceableFormat) -> UnenforceableFormat:
