@@ -1,7 +1,9 @@
 import json
 import re
 import time
+from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -9,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rase_core.errors import ConstraintFailure, UnenforceableFormat
 from rase_models.constraints import FormatCompiler, ResponseFormat
+from rase_models.constraints.schema import Place, SchemaDocument, prepared
 from rase_models.gguf import open_gguf
 from rase_models.testing import write_tiny_model
 from rase_models.tokenizers import Tokenizer, tokenizer_from_gguf
@@ -166,6 +169,24 @@ REWRITTEN: tuple[tuple[object, list[str], list[str]], ...] = (
     ({"$id": "urn:x:y", "$ref": "#/$defs/a", "$defs": {"a": {"type": "null"}}}, ["null"], ["1"]),
     ({"$ref": "#odd", "$defs": {"a": {"$anchor": "odd", "type": "null"}}}, ["null"], ["1"]),
     ({"x-guidance": {"lenient": True}, "type": "integer"}, ["1"], ['"a"']),
+    ({"type": "object", "propertyNames": {}}, ['{"a":1}'], ["1"]),
+    (
+        {"type": "object", "propertyNames": {"const": "a", "enum": ["a", "b"]}},
+        ["{}", '{"a":1}'],
+        ['{"b":1}'],
+    ),
+    ({"type": "object", "propertyNames": {"const": "a", "enum": ["b"]}}, ["{}"], ['{"a":1}', '{"b":1}']),
+    ({"type": "array", "items": {"const": 1, "enum": [2]}, "uniqueItems": True}, ["[]"], ["[1]", "[2]"]),
+    (
+        {"type": "array", "allOf": [{"items": [{"type": "integer"}]}], "unevaluatedItems": False},
+        ["[]", "[1]"],
+        ["[1,2]", '["a"]'],
+    ),
+    (
+        {"properties": {"a": {"$recursiveRef": "#"}}, "additionalProperties": False, "type": "object"},
+        ["{}", '{"a":{"a":{}}}'],
+        ['{"a":1}', '{"a":{"b":1}}'],
+    ),
 )
 
 REFUSED: tuple[tuple[object, str], ...] = (
@@ -194,6 +215,9 @@ REFUSED: tuple[tuple[object, str], ...] = (
     ({"properties": {"a": 3}}, "#/properties/a"),
     ({"anyOf": []}, "'anyOf' at #: nothing satisfies it"),
     ({"multipleOf": 0}, "'multipleOf' at #: "),
+    ({"not": {"const": 10**400}}, "'not' at #: "),
+    ({"unevaluatedItems": False, "allOf": [{"allOf": 3}]}, "'allOf' at #/allOf/0: expected a list"),
+    ({"unevaluatedItems": False, "allOf": [{"prefixItems": 3}]}, "'prefixItems' at #/allOf/0: "),
     (False, "false"),
     ({"a": object()}, "JSON"),
     ({"a": float("nan")}, "JSON"),
@@ -392,6 +416,46 @@ def test_hostile_schemas_end_in_time(compiler: FormatCompiler) -> None:
         except UnenforceableFormat:
             continue
     assert time.perf_counter() - started < 30
+
+
+@pytest.mark.parametrize(
+    "around",
+    [
+        {"unevaluatedProperties": False, "$ref": "#/$defs/0"},
+        {"oneOf": [{"$ref": "#/$defs/0"}, {"$ref": "#/$defs/0"}]},
+        {"not": {"$ref": "#/$defs/0"}},
+    ],
+)
+@pytest.mark.parametrize("key", ["allOf", "anyOf"])
+def test_schemas_that_refer_to_each_other_in_countless_ways_end_in_time(
+    around: dict[str, object], key: str
+) -> None:
+    parts: dict[str, object] = {str(i): {key: [{"$ref": f"#/$defs/{i + 1}"}] * 40} for i in range(20)}
+    schema = {**around, "$defs": {**parts, "20": {"type": "string", "maxLength": 4}}}
+    started = time.perf_counter()
+    with suppress(UnenforceableFormat):
+        prepared(SchemaDocument(schema), schema, Place())
+    assert time.perf_counter() - started < 20
+
+
+def test_what_cannot_be_closed_is_left_open_where_that_may_be() -> None:
+    choices = [{"properties": {f"p{i}": {}}} for i in range(100)]
+    schema: dict[str, Any] = {"type": "object", "anyOf": choices, "unevaluatedProperties": False}
+    made = prepared(SchemaDocument(schema), schema, Place(), is_lenient=True)
+    assert made == {"type": "object", "anyOf": choices}
+
+
+def test_schemas_that_admit_less_than_they_should_are_no_ground_for_conclusions() -> None:
+    both = [{"properties": {name: {"type": "integer"}}} for name in ("a", "b")]
+    inner = {"oneOf": [{"$ref": "#"}, {"type": "object", "required": ["a", "b"]}]}
+    schema: dict[str, Any] = {
+        "type": "object",
+        "anyOf": both,
+        "properties": {"c": inner},
+        "unevaluatedProperties": False,
+    }
+    with pytest.raises(UnenforceableFormat, match="'oneOf' at #/properties/c: "):
+        prepared(SchemaDocument(schema), schema, Place())
 
 
 WORDS = [f"{letter}{'xyz' * 12}{letter}" for letter in "abcdefghijklmnopqrstuvw"]

@@ -3,13 +3,14 @@
 from typing import Any
 
 from rase_models.constraints.schema.keywords import TYPES, Schema
-from rase_models.constraints.schema.negation import NARROW, Narrowed, Resolve, kind_of, same_text
+from rase_models.constraints.schema.negation import NARROW, Narrowed, Resolver, kind_of, listed, same_text
 
 _DEEPEST = 16
 
 
-def are_disjoint(one: Schema, other: Schema, resolve: Resolve, depth: int = 0) -> bool:
-    """Whether it is certain that no value is of both; the schemas are prepared ones. Raises Narrowed."""
+def are_disjoint(one: Schema, other: Schema, resolver: Resolver, depth: int = 0) -> bool:
+    """Whether it is certain that no value is of both; the schemas are prepared ones. Raises Inexpressible."""
+    resolver.spend()
     if one is False or other is False:
         return True
     if one is True or other is True or depth > _DEEPEST:
@@ -17,19 +18,19 @@ def are_disjoint(one: Schema, other: Schema, resolve: Resolve, depth: int = 0) -
     if NARROW in one or NARROW in other:
         raise Narrowed
     for schema, rest in ((one, other), (other, one)):
-        if any(are_disjoint(part, rest, resolve, depth + 1) for part in _conjuncts(schema, resolve)):
+        if any(are_disjoint(part, rest, resolver, depth + 1) for part in _conjuncts(schema, resolver)):
             return True
         choices = schema.get("anyOf")
-        if choices and all(are_disjoint(choice, rest, resolve, depth + 1) for choice in choices):
+        if choices and all(are_disjoint(choice, rest, resolver, depth + 1) for choice in choices):
             return True
-    return _differ(one, other, resolve, depth)
+    return _differ(one, other, resolver, depth)
 
 
-def _conjuncts(schema: dict[str, Any], resolve: Resolve) -> list[Schema]:
-    return [*schema.get("allOf", ()), *([resolve(schema["$ref"])] if "$ref" in schema else ())]
+def _conjuncts(schema: dict[str, Any], resolver: Resolver) -> list[Schema]:
+    return [*schema.get("allOf", ()), *([resolver.resolve(schema["$ref"])] if "$ref" in schema else ())]
 
 
-def _differ(one: dict[str, Any], other: dict[str, Any], resolve: Resolve, depth: int) -> bool:
+def _differ(one: dict[str, Any], other: dict[str, Any], resolver: Resolver, depth: int) -> bool:
     common = _types(one) & _types(other)
     if not common:
         return True
@@ -42,7 +43,7 @@ def _differ(one: dict[str, Any], other: dict[str, Any], resolve: Resolve, depth:
         _lacks(one, other)
         or _lacks(other, one)
         or any(
-            are_disjoint(_property(one, name), _property(other, name), resolve, depth + 1)
+            are_disjoint(_property(one, name), _property(other, name), resolver, depth + 1)
             for name in {*one.get("required", ()), *other.get("required", ())}
         )
     )
@@ -61,7 +62,7 @@ def _lacks(closed: dict[str, Any], other: dict[str, Any]) -> bool:
 
 
 def _types(schema: dict[str, Any]) -> frozenset[str]:
-    values = [schema["const"]] if "const" in schema else schema.get("enum")
+    values = listed(schema)
     given = schema.get("type", TYPES)
     names = {given} if isinstance(given, str) else set(given)
     found = frozenset("number" if name == "integer" else name for name in names)
@@ -69,7 +70,7 @@ def _types(schema: dict[str, Any]) -> frozenset[str]:
 
 
 def _values(schema: dict[str, Any]) -> frozenset[str] | None:
-    values = [schema["const"]] if "const" in schema else schema.get("enum")
+    values = listed(schema)
     if values is None:
         return frozenset(("null",)) if schema.get("type") == "null" else None
     return frozenset(same_text(value) for value in values)

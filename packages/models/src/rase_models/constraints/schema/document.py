@@ -2,12 +2,13 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, Self
 from urllib.parse import unquote, urldefrag, urljoin
 
 from rase_core.errors import UnenforceableFormat
 
-from rase_models.constraints.schema.keywords import DEFINITIONS, MANY, NAMED, ONE
+from rase_models.constraints.schema.keywords import CHECKS, DEFINITIONS, MANY, NAMED, ONE
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,6 +30,12 @@ class Place:
             return self
         return type(self)(self.pointer, urldefrag(urljoin(self.base, identity)).url)
 
+    def check(self, schema: dict[str, Any]) -> None:
+        """Refuse values that keywords of the schema here cannot have."""
+        for key, value in schema.items():
+            if key in CHECKS and not CHECKS[key][0](value):
+                raise self.refuse(key, f"expected {CHECKS[key][1]}, found {value!r}"[:300])
+
     def refuse(self, keyword: str, why: str) -> UnenforceableFormat:
         """Return the error of a keyword of the schema here."""
         return UnenforceableFormat("json_schema", f"{keyword!r} at {self.pointer}: {why}")
@@ -44,7 +51,7 @@ class SchemaDocument:
             if isinstance(schema, dict):
                 self._add_names(schema, place)
 
-    @property
+    @cached_property
     def is_one(self) -> bool:
         """Whether no part of it is a document of its own."""
         return all("#" in name or name in ("", Place().within(self.root).base) for name in self._named)

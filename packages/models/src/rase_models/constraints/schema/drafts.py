@@ -10,6 +10,8 @@ def modernised(schema: dict[str, Any]) -> dict[str, Any]:
         given["prefixItems"] = given.pop("items")
         if "additionalItems" in given:
             given["items"] = given.pop("additionalItems")
+    if "$recursiveRef" in given:
+        given["$dynamicRef"] = given.pop("$recursiveRef")
     for limit, exclusive in (("minimum", "exclusiveMinimum"), ("maximum", "exclusiveMaximum")):
         if isinstance(given.get(exclusive), bool) and given.pop(exclusive) and limit in given:
             given[exclusive] = given.pop(limit)

@@ -69,7 +69,7 @@ def is_number(value: object) -> bool:
 
 def is_count(value: object) -> bool:
     """Whether a value is a whole number that is not negative; 2.0 is one."""
-    return is_number(value) and value >= 0 and float(value).is_integer()  # type: ignore[operator, arg-type]
+    return is_number(value) and value >= 0 and (isinstance(value, int) or value.is_integer())  # type: ignore[operator, attr-defined]
 
 
 def _is_texts(value: object) -> bool:

@@ -2,11 +2,9 @@
 
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, Protocol
 
 from rase_models.constraints.schema.keywords import TYPES, Schema, is_number
-
-Resolve = Callable[[str], Schema]
 
 _DEEPEST = 32
 _MOST_CHARACTERS = 256
@@ -14,7 +12,7 @@ _SPECIAL = frozenset(r"\.+*?()|[]{}^$#&-~")
 
 
 class Inexpressible(Exception):
-    """No keywords say it."""
+    """No keywords say it; with the reason, where that is another one than its keyword's."""
 
 
 class Narrowed(Inexpressible):
@@ -25,11 +23,19 @@ NARROW = "x-narrow"
 """Marks schemas that admit less than they should."""
 
 
-def negated(schema: Schema, resolve: Resolve, depth: int = 0) -> Schema:
-    """Return the schema of what another does not admit; raises Inexpressible.
+class Resolver(Protocol):
+    """Knows what references in prepared schemas refer to, and how long one may look through them."""
 
-    `resolve` tells what a `$ref` refers to.
-    """
+    def resolve(self, reference: str) -> Schema:
+        """Return it; raises Inexpressible."""
+
+    def spend(self) -> None:
+        """Count a step; raises Inexpressible after too many."""
+
+
+def negated(schema: Schema, resolver: Resolver, depth: int = 0) -> Schema:
+    """Return the schema of what another does not admit; raises Inexpressible."""
+    resolver.spend()
     if isinstance(schema, bool):
         return not schema
     if depth > _DEEPEST:
@@ -40,7 +46,7 @@ def negated(schema: Schema, resolve: Resolve, depth: int = 0) -> Schema:
         way = NEGATIONS.get(key)
         if way is None:
             raise Inexpressible
-        ways += way(value, lambda inner: negated(inner, resolve, depth + 1), resolve)
+        ways += way(value, lambda inner: negated(inner, resolver, depth + 1), resolver)
     ways = [way for way in ways if way is not False]
     if not ways:
         return False
@@ -50,10 +56,10 @@ def negated(schema: Schema, resolve: Resolve, depth: int = 0) -> Schema:
 _NOTES = frozenset({"$defs"})
 
 Negate = Callable[[Schema], Schema]
-Way = Callable[[Any, Negate, Resolve], Sequence[Schema]]
+Way = Callable[[Any, Negate, Resolver], Sequence[Schema]]
 
 
-def _not_type(value: Any, negate: Negate, resolve: Resolve) -> Sequence[Schema]:
+def _not_type(value: Any, negate: Negate, resolver: Resolver) -> Sequence[Schema]:
     names = {value} if isinstance(value, str) else set(value)
     if "integer" in names and "number" not in names:
         raise Inexpressible
@@ -67,7 +73,7 @@ def _not_values(values: Sequence[object]) -> Sequence[Schema]:
         raise Inexpressible
     ways: list[Schema] = [{"type": [name for name in TYPES if name not in kinds]}]
     texts = [value for value in values if isinstance(value, str)]
-    numbers = sorted({float(value) for value in values if is_number(value)})  # type: ignore[arg-type]
+    numbers = sorted({value for value in values if is_number(value)})  # type: ignore[type-var]
     flags = [value for value in values if isinstance(value, bool)]
     if texts:
         ways.append({"type": "string", "pattern": f"^(?:{other_texts(texts)})$"})
@@ -76,9 +82,9 @@ def _not_values(values: Sequence[object]) -> Sequence[Schema]:
     return [*ways, *_between(numbers)]
 
 
-def _between(numbers: Sequence[float]) -> Iterator[Schema]:
+def _between(numbers: Sequence[Any]) -> Iterator[Schema]:
     """Yield the gaps around numbers."""
-    if any(int(number) != number or abs(number) > 2**53 for number in numbers):
+    if any(abs(number) > 2**53 or int(number) != number for number in numbers):
         raise Inexpressible
     limits = [int(number) for number in numbers]
     for low, high in zip([None, *limits], [*limits, None], strict=True):
@@ -128,7 +134,7 @@ def literal(text: str) -> str:
     return "".join(f"\\{character}" if character in _SPECIAL else character for character in text)
 
 
-def _not_properties(value: Any, negate: Negate, resolve: Resolve) -> Sequence[Schema]:
+def _not_properties(value: Any, negate: Negate, resolver: Resolver) -> Sequence[Schema]:
     ways: list[Schema] = []
     for name, schema in value.items():
         other = negate(schema)
@@ -138,7 +144,7 @@ def _not_properties(value: Any, negate: Negate, resolve: Resolve) -> Sequence[Sc
 
 
 def _limit(kind: str, key: str, step: int = 0, least: int | None = None) -> Way:
-    def way(value: Any, negate: Negate, resolve: Resolve) -> Sequence[Schema]:
+    def way(value: Any, negate: Negate, resolver: Resolver) -> Sequence[Schema]:
         if least is not None and value + step < least:
             return [False]
         return [{"type": kind, key: value + step}]
@@ -148,15 +154,15 @@ def _limit(kind: str, key: str, step: int = 0, least: int | None = None) -> Way:
 
 NEGATIONS: Mapping[str, Way] = {
     "type": _not_type,
-    "enum": lambda values, negate, resolve: _not_values(values),
-    "const": lambda value, negate, resolve: _not_values([value]),
-    "required": lambda names, negate, resolve: (
+    "enum": lambda values, negate, resolver: _not_values(values),
+    "const": lambda value, negate, resolver: _not_values([value]),
+    "required": lambda names, negate, resolver: (
         [{"type": "object", "properties": {name: False}} for name in names] or [False]
     ),
     "properties": _not_properties,
-    "anyOf": lambda schemas, negate, resolve: [{"allOf": [negate(schema) for schema in schemas]}],
-    "allOf": lambda schemas, negate, resolve: [negate(schema) for schema in schemas],
-    "$ref": lambda reference, negate, resolve: [negate(resolve(reference))],
+    "anyOf": lambda schemas, negate, resolver: [{"allOf": [negate(schema) for schema in schemas]}],
+    "allOf": lambda schemas, negate, resolver: [negate(schema) for schema in schemas],
+    "$ref": lambda reference, negate, resolver: [negate(resolver.resolve(reference))],
     "minimum": _limit("number", "exclusiveMaximum"),
     "maximum": _limit("number", "exclusiveMinimum"),
     "exclusiveMinimum": _limit("number", "maximum"),
@@ -169,6 +175,17 @@ NEGATIONS: Mapping[str, Way] = {
     "maxProperties": _limit("object", "minProperties", 1),
 }
 """By keyword: the schemas one of which admits what the keyword does not."""
+
+
+def listed(schema: Mapping[str, Any]) -> list[object] | None:
+    """Return the values that `const` and `enum` admit, None where a schema has neither."""
+    values: list[object] | None = schema.get("enum")
+    if "const" not in schema:
+        return values
+    const = schema["const"]
+    if values is None or same_text(const) in map(same_text, values):
+        return [const]
+    return []
 
 
 def same_text(value: object) -> str:

@@ -5,14 +5,16 @@ from typing import Any
 
 from rase_core.errors import UnenforceableFormat
 
+from rase_models.constraints.reasons import TOO_LARGE
 from rase_models.constraints.schema.document import Place, SchemaDocument
 from rase_models.constraints.schema.drafts import modernised
-from rase_models.constraints.schema.keywords import CHECKS, COUNTS, ENFORCED, MANY, NAMED, ONE, Schema
-from rase_models.constraints.schema.negation import Inexpressible, Narrowed
+from rase_models.constraints.schema.keywords import COUNTS, ENFORCED, MANY, NAMED, ONE, Schema
+from rase_models.constraints.schema.negation import NARROW, Inexpressible, Narrowed
 from rase_models.constraints.schema.rewriting import REASONS, REWRITES
 from rase_models.constraints.schema.unevaluated import close_unevaluated
 
 _MOST_PARTS = 50_000
+_MOST_STEPS = 300_000
 
 
 def prepared(
@@ -40,7 +42,8 @@ class Preparation:
         self.document, self.is_lenient = document, is_lenient
         self.definitions: dict[str, Any] = {}
         self._names: dict[str, str] = {}
-        self._parts = 0
+        self._parts = self._steps = 0
+        self._has_narrow = False
 
     def prepare(self, schema: object, place: Place) -> Schema:
         """Return the schema at a place in other words."""
@@ -55,10 +58,11 @@ class Preparation:
             raise UnenforceableFormat("json_schema", f"it has more than {_MOST_PARTS} parts")
         place = place.within(schema)
         given = modernised(schema)
-        _check(given, place)
+        place.check(given)
         close = partial(close_unevaluated, place=place)
         for key in ("unevaluatedProperties", "unevaluatedItems"):
             self._try(given, key, place, close)
+        self._has_narrow |= NARROW in given
         return self._rewritten(self._with_children(given, place), place)
 
     def resolve(self, reference: str) -> Schema:
@@ -68,6 +72,12 @@ class Preparation:
             raise Inexpressible
         schema: Schema = found
         return schema
+
+    def spend(self) -> None:
+        """Count a step of looking through prepared schemas; raises Inexpressible after too many."""
+        self._steps += 1
+        if self._steps > _MOST_STEPS:
+            raise Inexpressible(TOO_LARGE)
 
     def _with_children(self, given: dict[str, Any], place: Place) -> dict[str, Any]:
         """Return a schema with its parts prepared."""
@@ -114,14 +124,9 @@ class Preparation:
         try:
             rewrite(schema, key, self)
         except Inexpressible as reason:
-            if key in ENFORCED and not isinstance(reason, Narrowed):
+            if key in ENFORCED and not (self._has_narrow or isinstance(reason, Narrowed)):
                 return
             if not self.is_lenient:
-                raise place.refuse(key, REASONS.get(key, "it cannot be enforced here")) from None
-            del schema[key]
-
-
-def _check(schema: dict[str, Any], place: Place) -> None:
-    for key, value in schema.items():
-        if key in CHECKS and not CHECKS[key][0](value):
-            raise place.refuse(key, f"expected {CHECKS[key][1]}, found {value!r}"[:300])
+                why = str(reason) or REASONS.get(key, "it cannot be enforced here")
+                raise place.refuse(key, why) from None
+            schema.pop(key, None)

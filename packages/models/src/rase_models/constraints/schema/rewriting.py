@@ -1,21 +1,13 @@
 """Keywords that are not enforced, said in those that are."""
 
 from collections.abc import Callable, Mapping
-from itertools import permutations
+from itertools import combinations, permutations
 from math import perm
-from typing import Any, Protocol
+from typing import Any
 
 from rase_models.constraints.schema.disjoint import are_disjoint
 from rase_models.constraints.schema.keywords import Schema
-from rase_models.constraints.schema.negation import Inexpressible, negated, same_text
-
-
-class Resolver(Protocol):
-    """Knows what references in prepared schemas refer to."""
-
-    def resolve(self, reference: str) -> Schema:
-        """Return it; raises Inexpressible."""
-
+from rase_models.constraints.schema.negation import Inexpressible, Resolver, listed, negated, same_text
 
 Rewrite = Callable[[dict[str, Any], str, Any], None]
 
@@ -28,7 +20,7 @@ def _add(schema: dict[str, Any], *more: Schema) -> None:
 
 
 def _without_not(schema: dict[str, Any], key: str, resolver: Resolver) -> None:
-    other = negated(schema[key], resolver.resolve)
+    other = negated(schema[key], resolver)
     del schema[key]
     _add(schema, other)
 
@@ -38,7 +30,7 @@ def _without_if(schema: dict[str, Any], key: str, resolver: Resolver) -> None:
     if then is True:
         ways = [condition, otherwise]
     else:
-        ways = [{"allOf": [condition, then]}, _both(negated(condition, resolver.resolve), otherwise)]
+        ways = [{"allOf": [condition, then]}, _both(negated(condition, resolver), otherwise)]
     for name in (key, "then", "else"):
         schema.pop(name, None)
     if True not in ways:
@@ -56,13 +48,14 @@ def _dropped(schema: dict[str, Any], key: str, resolver: Resolver) -> None:
 def _any_instead_of_one(schema: dict[str, Any], key: str, resolver: Resolver) -> None:
     """Let any of several schemas do, each without what those admit that it has something in common with."""
     schemas = [choice for choice in schema[key] if choice is not False]
-    clashes = [
-        {j for j, other in enumerate(schemas) if i != j and not _are_apart(one, other, schema, resolver)}
-        for i, one in enumerate(schemas)
-    ]
+    clashes: list[set[int]] = [set() for _ in schemas]
+    for i, j in combinations(range(len(schemas)), 2):
+        if not _are_apart(schemas[i], schemas[j], schema, resolver):
+            clashes[i].add(j)
+            clashes[j].add(i)
     ways: list[Schema] = []
     for one, others in zip(schemas, clashes, strict=True):
-        rest = [negated(schemas[j], resolver.resolve) for j in sorted(others)]
+        rest = [negated(schemas[j], resolver) for j in sorted(others)]
         ways.append({"allOf": [one, *rest]} if rest else one)
     del schema[key]
     _add(schema, {"anyOf": ways} if ways else False)
@@ -72,7 +65,7 @@ def _are_apart(one: Schema, other: Schema, around: dict[str, Any], resolver: Res
     """Whether two schemas have nothing in common that a third one around them admits by its types."""
     types = {"type": around["type"]} if "type" in around else {}
     first, second = (types | choice if isinstance(choice, dict) else choice for choice in (one, other))
-    return are_disjoint(first, second, resolver.resolve)
+    return are_disjoint(first, second, resolver)
 
 
 def _required_too(schema: dict[str, Any], key: str, resolver: Resolver) -> None:
@@ -92,7 +85,7 @@ def _if_there(name: str, then: Schema) -> Schema:
 def _named(schema: dict[str, Any], key: str, resolver: Resolver) -> None:
     """Say of properties what is said of their names."""
     names = schema[key]
-    if names is True or names == {"type": "string"}:
+    if names is True or names in ({}, {"type": "string"}):
         del schema[key]
         return
     if "patternProperties" in schema:
@@ -117,7 +110,7 @@ def _texts(names: Schema) -> list[str] | None:
         return []
     if isinstance(names, bool) or names.keys() - {"type", "enum", "const"}:
         return None
-    values = [names["const"]] if "const" in names else names.get("enum")
+    values = listed(names)
     is_text = names.get("type", "string") == "string"
     return [value for value in values if isinstance(value, str)] if values is not None and is_text else None
 
@@ -182,7 +175,7 @@ def _values(schema: Schema, resolver: Resolver) -> list[object]:
         raise Inexpressible
     if schema.get("type") == "boolean" and "enum" not in schema and "const" not in schema:
         return [True, False]
-    values = [schema["const"]] if "const" in schema else schema.get("enum")
+    values = listed(schema)
     if values is None or not _is_kept_to(values, schema.get("type")):
         raise Inexpressible
     return list({same_text(value): value for value in values}.values())

@@ -6,6 +6,7 @@ from itertools import product
 from typing import Any, Protocol
 
 from rase_models.constraints.schema.document import Place, SchemaDocument
+from rase_models.constraints.schema.drafts import modernised
 from rase_models.constraints.schema.negation import NARROW, Inexpressible
 
 _MOST_WAYS = 64
@@ -21,7 +22,7 @@ class _Preparation(Protocol):
 class _Seen:
     """What the schemas that are met evaluate: properties, patterns, so many items.
 
-    `is_all` is everything, and what `is_uncertain` may be more than that.
+    `is_all` is everything, and what `is_uncertain` may be more than that; `been` is where references led.
     """
 
     names: dict[str, bool] = field(default_factory=dict)
@@ -29,6 +30,7 @@ class _Seen:
     items: int = 0
     is_all: bool = False
     is_uncertain: bool = False
+    been: set[str] = field(default_factory=set)
 
 
 def close_unevaluated(schema: dict[str, Any], key: str, preparation: _Preparation, place: Place) -> None:
@@ -82,7 +84,7 @@ class _Looks:
         """Return the schema of what these, the first of which is the outer one, do not evaluate."""
         seen = _Seen()
         for i, part in enumerate(parts):
-            self._look(part, self._place, seen, frozenset(), is_outer=i == 0)
+            self._look(part, self._place, seen, is_outer=i == 0)
         if seen.is_all:
             return []
         self.is_uncertain |= seen.is_uncertain
@@ -91,27 +93,27 @@ class _Looks:
         names = {"properties": seen.names, "patternProperties": seen.patterns}
         return [{**names, "additionalProperties": value}]
 
-    def _look(
-        self, schema: Any, place: Place, seen: _Seen, been: frozenset[str], *, is_outer: bool = False
-    ) -> None:
+    def _look(self, schema: Any, place: Place, seen: _Seen, *, is_outer: bool = False) -> None:
         """Note what a schema that is met evaluates for certain."""
         if not isinstance(schema, dict):
             return
         place = place.within(schema)
+        schema = modernised(schema)
+        place.check(schema)
         seen.is_uncertain |= any(
             key in schema for key in (_OUTER if is_outer else _UNCERTAIN)[self._is_items]
         )
         seen.is_all |= any(key in schema for key in _REST[self._is_items])
-        seen.names |= dict.fromkeys(_mapping(schema, "properties"), True)
-        seen.patterns |= dict.fromkeys(_mapping(schema, "patternProperties"), True)
+        seen.names |= dict.fromkeys(schema.get("properties", {}), True)
+        seen.patterns |= dict.fromkeys(schema.get("patternProperties", {}), True)
         seen.items = max(seen.items, len(schema.get("prefixItems", ())))
-        for part in schema.get("allOf", ()):
-            self._look(part, place, seen, been)
-        reference = schema.get("$ref")
-        if isinstance(reference, str):
-            target, found = self._document.resolve(reference, place)
-            if found.pointer not in been:
-                self._look(target, found, seen, been | {found.pointer})
+        for i, part in enumerate(schema.get("allOf", ())):
+            self._look(part, place.at("allOf", i), seen)
+        if "$ref" in schema:
+            target, found = self._document.resolve(schema["$ref"], place)
+            if found.pointer not in seen.been:
+                seen.been.add(found.pointer)
+                self._look(target, found, seen)
 
 
 # By whether it is about items.
@@ -121,8 +123,3 @@ _REST = (("additionalProperties", "unevaluatedProperties"), ("items", "unevaluat
 _OUTER = (("$dynamicRef",), ("$dynamicRef", "contains"))
 _DECIDING = ("$dynamicRef", "anyOf", "oneOf", "if", "dependentSchemas")
 _UNCERTAIN = (_DECIDING, (*_DECIDING, "contains"))
-
-
-def _mapping(schema: Mapping[str, Any], key: str) -> Mapping[str, Any]:
-    value = schema.get(key)
-    return value if isinstance(value, dict) else {}
