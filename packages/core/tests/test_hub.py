@@ -501,7 +501,7 @@ def test_a_cache_that_cannot_be_written_is_said(server: LocalHub, tmp_path: Path
     (tmp_path / "file").write_text("")
     hub = Hub(endpoint=server.url, cache=tmp_path / "file" / "cache")
     message, advice = error_of(hub, "owner/name", "m-Q8_0.gguf")
-    assert message.startswith("the download cannot be stored: ") and "HF_HOME" in advice
+    assert message.startswith("the cache cannot be used: ") and "HF_HOME" in advice
 
 
 PULL = """

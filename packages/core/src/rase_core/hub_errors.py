@@ -33,7 +33,7 @@ _NOT_ASKED = (
 )
 _STATUS = ("Hugging Face refused {repo}: {status}", "check HF_TOKEN if one is set, or try again later")
 _DISK_FULL = ("the disk is full: {error}", "free some space, or set HF_HOME to a folder on another disk")
-_NO_WRITE = ("the download cannot be stored: {error}", "set HF_HOME to a folder that you can write to")
+_NO_CACHE = ("the cache cannot be used: {error}", "set HF_HOME to a folder that you can read and write")
 
 
 def transport_error() -> type[Exception]:
@@ -83,7 +83,7 @@ def _words(error: BaseException) -> tuple[str, str]:
     if isinstance(error, FileNotFoundError) and error.filename is None:
         return _NOT_ASKED  # the certificates
     if isinstance(error, OSError) and error.errno is not None:
-        return _DISK_FULL if error.errno in (errno.ENOSPC, errno.EDQUOT) else _NO_WRITE
+        return _DISK_FULL if error.errno in (errno.ENOSPC, errno.EDQUOT) else _NO_CACHE
     is_setting = isinstance(error, (ValueError, _invalid_url())) and not isinstance(error, JSONDecodeError)
     return _NOT_ASKED if is_setting else _NO_NETWORK
 
