@@ -69,7 +69,7 @@ def test_requests_go_on_where_they_were_when_the_device_is_lost(
     assert len(answer.tokens) == 10
     assert streamed == answer.text == whole.text  # nothing twice, nothing missing
     assert session.device == "cpu"
-    assert "the cuda device was lost: cudaErrorLaunchFailure" in str(session.fallback)
+    assert f"the {GPU} device was lost: cudaErrorLaunchFailure" in str(session.fallback)
     assert session.snapshot().totals.device_losses == 1
     assert not session.snapshot().totals.failed
     session.finish(10)
@@ -131,7 +131,7 @@ def test_a_model_that_is_to_be_loaded_on_a_lost_device_is_on_the_cpu_and_says_wh
         assert other.device == "cpu"
         session = other.load("tiny")
         assert (session.device, "was lost" in str(session.fallback)) == ("cpu", True)
-        assert other.gpu_info().startswith("fallback: tiny: the cuda device was lost")
+        assert other.gpu_info().startswith(f"fallback: tiny: the {GPU} device was lost")
         assert len(other.generate("tiny", "Hello", GREEDY).tokens) == 10
     assert "was lost" in str(other.probe(GPU).attempts[0].reason)
 
@@ -139,7 +139,7 @@ def test_a_model_that_is_to_be_loaded_on_a_lost_device_is_on_the_cpu_and_says_wh
 def test_without_a_spare_the_loss_is_what_requests_fail_with(engine: Engine) -> None:
     path = engine.inspect("tiny").weights_path
     decoder = load_on(CudaBackend(device := EmulatedDevice()), open_gguf(path))
-    with pytest.raises(DeviceLost):
+    with pytest.raises(DeviceLost, match=f"the {GPU} device was lost: gone"):
         Standby(decoder, GPU, lost=LostDevices()).replace(DeviceLost("cuda", "gone"))
     assert device.held_nbytes == 0
 

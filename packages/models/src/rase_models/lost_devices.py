@@ -21,13 +21,15 @@ class LostDevices:
         self._lock = threading.Lock()
         self._reasons: dict[str, str] = {}
 
-    def add(self, device: str, error: DeviceLost) -> None:
-        """Note a loss, and log it once."""
+    def add(self, device: str, error: DeviceLost) -> DeviceLost:
+        """Note a loss, log it once, and return it by the name of the one of several devices that it is."""
+        named = DeviceLost(device, error.detail)
         with self._lock:
             is_news = self._key(device) not in self._reasons
-            self._reasons[self._key(device)] = error.message
+            self._reasons[self._key(device)] = named.message
         if is_news:
-            logger.error("%s; the %s computes from now on", error.message, CPU)
+            logger.error("%s; the %s computes from now on", named.message, CPU)
+        return named
 
     def reason(self, device: str) -> str | None:
         """Return why a device was lost, None for one that was not."""

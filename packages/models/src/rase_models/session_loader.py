@@ -90,11 +90,10 @@ class SessionLoader:
             if reason is None:
                 return self._load(manifest, device)
         except (BackendUnavailable, BackendFailure) as error:
-            if isinstance(error, DeviceLost):
-                LOST_DEVICES.add(device, error)
+            named = LOST_DEVICES.add(device, error) if isinstance(error, DeviceLost) else error
             if not may_fall_back or self.gpu_layers is not None:
                 raise
-            reason = error.message
+            reason = named.message
         logger.warning("the model %s is on the %s: %s", manifest.id, CPU, reason)
         return self._load(manifest, CPU, reason)
 

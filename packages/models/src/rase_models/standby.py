@@ -37,14 +37,14 @@ class Standby:
 
         Raises DeviceLost when there is none, and what loading it raises.
         """
-        self._lost.add(self.device, error)
+        named = self._lost.add(self.device, error)
         with suppress(BackendFailure):  # what it has on the device is gone anyway
             self.decoder.close()
         load, self._load_spare = self._load_spare, None
         if load is None:
-            raise error
+            raise named from error
         self.decoder = load()
-        self.device, self.fallback = CPU, error.message
+        self.device, self.fallback = CPU, named.message
         return self.decoder
 
     def close(self) -> None:
