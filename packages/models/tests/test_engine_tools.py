@@ -129,6 +129,15 @@ def test_a_schema_of_a_tool_that_cannot_be_enforced_is_refused(engine: Engine) -
         engine.reply("hermes", MESSAGES, options=ChatOptions(tools=(odd,), tool_choice="required"))
 
 
+@pytest.mark.parametrize("more", [{"minProperties": 1}, {"enum": [{"utc": True}]}, {"const": {"utc": True}}])
+def test_arguments_written_one_by_one_are_not_held_to_what_is_said_of_all(
+    engine: Engine, more: dict[str, object]
+) -> None:
+    options = ChatOptions(tools=(Tool("odd", "", {**CLOCK.schema, **more}),), tool_choice="required")
+    with pytest.raises(UnenforceableFormat, match=f"odd: '{next(iter(more))}' at #: .*one by one"):
+        engine.reply("qwen-coder", MESSAGES, options=options)
+
+
 def test_a_format_holds_where_no_thought_is_open(engine: Engine) -> None:
     form = ResponseFormat.choice(["yes", "no"])
     assert engine.reply("shut", MESSAGES, GREEDY, response_format=form).content in ("yes", "no")

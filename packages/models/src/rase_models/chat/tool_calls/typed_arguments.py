@@ -92,6 +92,9 @@ _OF_THE_WHOLE = frozenset(
     [
         "$ref",
         "$dynamicRef",
+        "$recursiveRef",
+        "enum",
+        "const",
         "allOf",
         "anyOf",
         "oneOf",
