@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 from rase_core.errors import ContextOverflow, EngineError, InvalidParameter, UnencodableText
+from rase_core.logprobs import Logprobs
 from rase_core.sampling import GenerationConfig
 from rase_models import Engine
 from rase_models.request import Conversation, Terms
@@ -80,12 +81,31 @@ def test_an_impossible_number_of_choices_is_refused(engine: Engine, n: Any) -> N
         engine.generate_choices("m", "a", n, CONFIG)
 
 
-@pytest.mark.parametrize("unknown", [{"temprature": 1}, {"n": 2}, {"config": None}])
-def test_unknown_and_doubled_terms_are_refused(engine: Engine, unknown: dict[str, Any]) -> None:
-    with pytest.raises(TypeError, match=next(iter(unknown))):
+@pytest.mark.parametrize(
+    ("unknown", "told"),
+    [
+        ({"temprature": 1}, "'temprature': .* takes choice, timeout, response_format, logprobs$"),
+        ({"n": 2}, "'n': several answers come of generate_choices and chat_choices"),
+        ({"config": None}, "config"),
+    ],
+)
+def test_unknown_and_doubled_terms_are_refused(engine: Engine, unknown: dict[str, Any], told: str) -> None:
+    with pytest.raises(TypeError, match=told):
         engine.generate("tiny", "Hi", None, **unknown)
-    with pytest.raises(TypeError, match=next(iter(unknown))):
+    with pytest.raises(TypeError, match=told):
         engine.stream_chat("tiny", [{"role": "user", "content": "Hi"}], None, **unknown)
+
+
+def test_every_method_that_answers_tells_probabilities_if_asked(engine: Engine) -> None:
+    messages = [{"role": "user", "content": "a"}]
+    for answer in (
+        engine.generate("m", "a", CONFIG, logprobs=Logprobs(top=2)),
+        engine.chat("m", messages, CONFIG, logprobs=Logprobs(top=2)),
+        *engine.generate_choices("m", "a", 2, CONFIG, logprobs=Logprobs(top=2)),
+    ):
+        assert answer.logprobs is not None
+        assert [told.token for told in answer.logprobs] == list(answer.tokens)
+        assert all(len(told.top) == 2 for told in answer.logprobs)
 
 
 def test_a_lone_surrogate_is_refused_wherever_there_is_text(engine: Engine) -> None:

@@ -31,6 +31,7 @@ class TermOptions(TypedDict, total=False):
     choice: int
     timeout: float | None
     response_format: ResponseFormat | None
+    logprobs: Logprobs | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,7 +55,9 @@ class Terms:
 
     @classmethod
     def of(cls, config: GenerationConfig | None, n: int = 1, /, **options: Unpack[TermOptions]) -> "Terms":
-        """Return the terms that a method of an engine was given."""
+        """Return the terms that a method of an engine was given. Raises TypeError for an unknown option."""
+        for name in options.keys() - TermOptions.__annotations__.keys():
+            raise TypeError(_unknown(name))
         return cls(config=config, n=n, **options)
 
     def __post_init__(self) -> None:
@@ -74,6 +77,14 @@ _KINDS: Mapping[str, tuple[tuple[type, ...], str]] = {
     "logprobs": ((Logprobs, NoneType), "Logprobs or None"),
 }
 """Of the fields of Terms."""
+
+
+def _unknown(name: str) -> str:
+    if name == "n":
+        advice = "several answers come of generate_choices and chat_choices"
+    else:
+        advice = f"besides its own arguments the method takes {', '.join(TermOptions.__annotations__)}"
+    return f"got an unexpected keyword argument {name!r}: {advice}"
 
 
 @dataclass(frozen=True, slots=True)
