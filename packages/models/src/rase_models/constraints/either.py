@@ -1,11 +1,11 @@
 """Rules of which one is enough, and rules one after the other."""
 
 from collections.abc import Sequence
-from contextlib import suppress
 
 import numpy as np
 from rase_core.constraint import Allowed, Constraint
 from rase_core.errors import ConstraintFailure
+from rase_core.tracebacks import caught
 
 
 class Either:
@@ -28,9 +28,15 @@ class Either:
         return self._rules[0].forced() if len(self._rules) == 1 else ()
 
     def accept(self, token: int) -> None:
-        """Count a token as part of the answer, and forget the rules that it breaks."""
+        """Count a token as part of the answer, and forget the rules that it breaks.
+
+        Raises ConstraintFailure when none are left that can be followed from there.
+        """
         fitting = [rules for rules in self._rules if _mask(rules)[token]]
-        self._rules = [rules for rules in fitting if _accepts(rules, token, is_last=len(fitting) == 1)]
+        failures = [_accepting(rules, token) for rules in fitting]
+        self._rules = [rules for rules, failure in zip(fitting, failures, strict=True) if failure is None]
+        if not self._rules:
+            raise next(filter(None, failures), ConstraintFailure(f"no rule lets token {token} come"))
 
     @property
     def may_end(self) -> bool:
@@ -81,12 +87,10 @@ def _mask(rules: Constraint) -> Allowed:
     return mask
 
 
-def _accepts(rules: Constraint, token: int, *, is_last: bool) -> bool:
-    """Count a token; whether the rules can be followed from there. The last ones raise that they cannot."""
-    if is_last:
+def _accepting(rules: Constraint, token: int) -> ConstraintFailure | None:
+    """Count a token; return why the rules cannot be followed from there, None where they can."""
+    try:
         rules.accept(token)
-        return True
-    with suppress(ConstraintFailure):
-        rules.accept(token)
-        return True
-    return False
+    except ConstraintFailure as error:
+        return caught(error)
+    return None
