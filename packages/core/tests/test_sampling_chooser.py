@@ -147,3 +147,19 @@ def test_the_total_is_what_all_shares_add_up_to(size: int, seed: int) -> None:
     row = np.random.default_rng(seed).normal(0, 4, size).astype(np.float32)
     wide = row.astype(np.float64)
     assert total_share(row) == pytest.approx(math.fsum(np.exp(wide - wide.max())), rel=1e-13)
+
+
+class Broken:
+    """A ranker that fails."""
+
+    def top_logits(self, logits: Floats, k: int, *, with_totals: bool = False) -> TopLogits:
+        raise MemoryError
+
+
+def test_penalties_are_taken_back_when_the_ranker_fails() -> None:
+    rows = np.stack([SHAPES["usual"](np.random.default_rng(seed)) for seed in range(2)])
+    before = rows.copy()
+    config = GenerationConfig(temperature=0, repetition_penalty=1.5, logit_bias={3: 5.0})
+    with pytest.raises(MemoryError):
+        Chooser(Broken()).choose([Sampler(config, 0, [1, 2])] * 2, [2, 2], rows)
+    np.testing.assert_array_equal(rows, before)

@@ -36,7 +36,7 @@ class Chooser:
         """Return the token of each row float32 [rows, vocab], OPEN where its sampler has to see the row.
 
         That is so where there is no sampler here, where one draws from the whole vocabulary, and where it
-        would raise something. The logits are as before afterwards.
+        would raise something. The logits are as before afterwards, whatever the ranker raises.
         """
         chosen = [OPEN] * len(samplers)
         vocab_size = logits.shape[1]
@@ -48,10 +48,15 @@ class Chooser:
         if not asked:
             return chosen
         logits = logits if logits.flags.writeable else logits.copy()
-        changes = [_Change.of(one, logits) for one in asked if one.sampler.has_penalties]
-        self._choose_all(asked, {change.row: change for change in changes}, logits, chosen)
-        for change in changes:
-            change.undo(logits)
+        changes: dict[int, _Change] = {}
+        try:
+            for one in asked:
+                if one.sampler.has_penalties:
+                    changes[one.row] = _Change.of(one, logits)
+            self._choose_all(asked, changes, logits, chosen)
+        finally:
+            for change in changes.values():
+                change.undo(logits)
         return chosen
 
     def _choose_all(
