@@ -2,7 +2,7 @@
 
 import pytest
 from rase_core.decoder import Batch, BatchDecoder
-from rase_core.errors import BackendFailure, DeviceLost
+from rase_core.errors import BackendFailure, DeviceLost, StoreError
 from rase_core.generation import generate
 from rase_core.sampling import GenerationConfig
 from rase_core.scheduler import GenerationRequest, Scheduler, SchedulerLimits
@@ -95,6 +95,18 @@ def test_a_decoder_that_cannot_be_had_is_what_everybody_is_told_of() -> None:
         with pytest.raises(BackendFailure, match="no memory for the weights"):
             handle.result()
         assert scheduler.is_broken
+
+
+def test_an_error_of_another_kind_is_told_by_its_message_and_advice() -> None:
+    def fail(error: DeviceLost) -> BatchDecoder:
+        raise StoreError("the model's file is gone", "put it back") from error
+
+    with Scheduler(decoder(3), replace=fail) as scheduler:
+        handle = scheduler.submit(GenerationRequest([1, 1], SEEDED))
+        with pytest.raises(BackendFailure) as failure:
+            handle.result()
+    assert failure.value.message == "the scheduler has stopped: the model's file is gone"
+    assert failure.value.advice == "put it back"
 
 
 def test_what_is_asked_after_the_loss_is_measured_by_the_new_decoder() -> None:

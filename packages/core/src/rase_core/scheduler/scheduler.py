@@ -11,7 +11,7 @@ from typing import Self
 
 from rase_core.deadline import waitable
 from rase_core.decoder import BatchDecoder
-from rase_core.errors import BackendFailure, ShuttingDown
+from rase_core.errors import BackendFailure, EngineError, ShuttingDown
 from rase_core.scheduler.events import Event, OnEvent
 from rase_core.scheduler.handle import Handle
 from rase_core.scheduler.limits import SchedulerLimits
@@ -124,4 +124,6 @@ def _failure(error: BaseException) -> BackendFailure:
     """Return what requests are told of the error that has ended the thread."""
     if isinstance(error, BackendFailure):
         return error
+    if isinstance(error, EngineError):
+        return BackendFailure(f"the scheduler has stopped: {error.message}", error.advice)
     return BackendFailure(f"the scheduler has stopped: {error!r}")
