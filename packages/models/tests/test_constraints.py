@@ -438,6 +438,24 @@ def test_schemas_that_refer_to_each_other_in_countless_ways_end_in_time(
     assert time.perf_counter() - started < 20
 
 
+@pytest.mark.slow
+def test_what_is_wrong_is_looked_for_in_time(compiler: FormatCompiler) -> None:
+    kinds = [{"type": "object", "properties": {"k": {"const": i}}, "required": ["k"]} for i in range(300)]
+    parts: dict[str, object] = {f"p{i}": {"$ref": "#/$defs/slow"} for i in range(100)}
+    schema = {"properties": {**parts, "q": {"pattern": "("}}, "$defs": {"slow": {"oneOf": kinds}}}
+    started = time.perf_counter()
+    with pytest.raises(UnenforceableFormat, match="no regex"):
+        compiler.compile(ResponseFormat.json_schema(schema))
+    assert time.perf_counter() - started < 30
+
+
+def test_the_right_keyword_is_named_behind_many_parts(compiler: FormatCompiler) -> None:
+    many = {f"p{i}": {"type": "string"} for i in range(500)}
+    schema = {"type": "object", "properties": many, "patternProperties": {"(": {}}}
+    with pytest.raises(UnenforceableFormat, match="'patternProperties' at #: no regex"):
+        compiler.compile(ResponseFormat.json_schema(schema))
+
+
 def test_what_cannot_be_closed_is_left_open_where_that_may_be() -> None:
     choices = [{"properties": {f"p{i}": {}}} for i in range(100)]
     schema: dict[str, Any] = {"type": "object", "anyOf": choices, "unevaluatedProperties": False}

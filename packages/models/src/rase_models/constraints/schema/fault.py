@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Iterator
+from time import monotonic
 from typing import Any
 
 from rase_core.errors import UnenforceableFormat
@@ -12,6 +13,7 @@ from rase_models.constraints.schema.keywords import DEFINITIONS
 from rase_models.constraints.schema.preparation import prepared
 
 _MOST_TRIES = 400
+_MOST_SECONDS = 5.0
 
 
 def fault_of(document: SchemaDocument) -> UnenforceableFormat | None:
@@ -28,16 +30,22 @@ def fault_of(document: SchemaDocument) -> UnenforceableFormat | None:
 
 
 class _Search:
-    """Tries the parts of a document by themselves, up to so many."""
+    """Tries the parts of a document by themselves, up to so many and for so long."""
 
     def __init__(self, document: SchemaDocument) -> None:
         self._document, self._left = document, _MOST_TRIES
+        self._until = monotonic() + _MOST_SECONDS
+
+    @property
+    def is_over(self) -> bool:
+        """Whether no more may be tried."""
+        return self._left <= 0 or monotonic() > self._until
 
     def complaint(self, schema: Any, place: Place) -> str | None:
-        """Return what is wrong with a part, or with what is around it."""
-        self._left -= 1
-        if self._left < 0:
+        """Return what is wrong with a part; None where nothing is, or the search is over."""
+        if self.is_over:
             return None
+        self._left -= 1
         try:
             return complaint(prepared(self._document, schema, place))
         except UnenforceableFormat as error:
@@ -55,10 +63,14 @@ class _Search:
                 return schema, place, why
 
     def keyword(self, schema: Any, place: Place) -> str | None:
-        """Return the keyword without which a part is right."""
+        """Return the keyword without which a part is right; None where that is not found in time."""
+        self._left = _MOST_TRIES
         for key in _keywords(schema):
             rest = {name: value for name, value in schema.items() if name != key}
-            if self.complaint(rest, place) is None:
+            found = self.complaint(rest, place)
+            if self.is_over:
+                return None
+            if found is None:
                 return key
         return None
 
