@@ -2,7 +2,7 @@
 
 import pytest
 from rase_core.decoder import Batch, BatchDecoder
-from rase_core.errors import BackendFailure, DeviceLost, StoreError
+from rase_core.errors import BackendFailure, DeviceLost, EngineError, StoreError
 from rase_core.generation import generate
 from rase_core.sampling import GenerationConfig
 from rase_core.scheduler import GenerationRequest, Scheduler, SchedulerLimits
@@ -56,6 +56,38 @@ def test_choices_of_one_prompt_go_on_each_by_itself(at: int) -> None:
     submitted = ask(scheduler, 1, n=4)
     scheduler.run()
     assert [submitted.ended[choice].tokens for choice in range(4)] == [alone(1, i) for i in range(4)]
+
+
+class Unforkable(HistoryDecoder):
+    """Fails to fork a sequence, against what is said of decoders where its device is lost then."""
+
+    def __init__(self, error: EngineError, forks: int) -> None:
+        super().__init__(context_length=CONTEXT)
+        self._error, self._forks = error, forks
+
+    def fork(self, sequence: int, length: int) -> int:
+        self._forks -= 1
+        if self._forks < 0:
+            raise self._error
+        return super().fork(sequence, length)
+
+
+@pytest.mark.parametrize("forks", [0, 1, 2])
+def test_no_choice_is_forgotten_when_a_prompt_cannot_be_forked(forks: int) -> None:
+    lost = Unforkable(DeviceLost("cuda", "gone"), forks)
+    scheduler = StepwiseScheduler(lost, replace=lambda _: decoder())
+    submitted = ask(scheduler, 1, n=4)
+    scheduler.run()
+    assert [submitted.ended[choice].tokens for choice in range(4)] == [alone(1, i) for i in range(4)]
+
+
+@pytest.mark.parametrize("forks", [0, 2])
+def test_a_failing_fork_ends_the_request_with_its_error(forks: int) -> None:
+    with Scheduler(Unforkable(BackendFailure("no block"), forks)) as scheduler:
+        handle = scheduler.submit(GenerationRequest([1, 2, 3], SEEDED, n=4))
+        with pytest.raises(BackendFailure, match="no block"):
+            handle.result(30)
+        assert scheduler.is_broken
 
 
 def test_prefixes_that_were_kept_are_forgotten_with_the_device() -> None:

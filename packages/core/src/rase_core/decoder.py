@@ -53,7 +53,8 @@ class Batch:
 class BatchDecoder(ModelLimits, Protocol):
     """Many sequences at once; what a scheduler drives. Not thread-safe: one owner at a time.
 
-    Their keys and values live in blocks, which sequences that share a prefix share.
+    Their keys and values live in blocks, which sequences that share a prefix share. Of a device that is lost
+    `forward` alone tells, by DeviceLost: what another method finds of that, the next `forward` raises.
     """
 
     @property
@@ -87,7 +88,10 @@ class BatchDecoder(ModelLimits, Protocol):
         """Return the longest prefix, at most `length`, from which the sequence can go on."""
 
     def forward(self, batch: Batch) -> Logits:
-        """Append the rows and return the logits of the marked ones, float32 [outputs, vocab]."""
+        """Append the rows and return the logits of the marked ones, float32 [outputs, vocab].
+
+        Raises EngineError, after which the sequences of the batch are released; with DeviceLost all are gone.
+        """
 
 
 @dataclass(frozen=True, slots=True)

@@ -60,9 +60,9 @@ class Roster:
     def split(self, sequence: Sequence) -> list[Sequence]:
         """Let the siblings of a computed prompt in; return all choices."""
         siblings = sequence.leave_siblings()
+        self.active += siblings  # first: whatever forking raises, they are to be heard of
         for sibling in siblings:
             sibling.held = self.pool.fork(_held(sequence), sibling.tokens)
-        self.active += siblings
         self._count_places()
         return [sequence, *siblings]
 
