@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from rase_core.errors import TokenizerError
+from rase_core.errors import TokenizerError, UnencodableText
 from rase_models.gguf import GgufFile
 from rase_models.tokenizers import Tokenizer, tokenizer_from_gguf
 from rase_models.tokenizers.byte_level import CHARACTER_OF_BYTE
@@ -41,6 +41,9 @@ FAMILIES: dict[str, dict[str, Any]] = {
     "gpt2": _metadata(
         "gpt2", (*SPECIAL, *CHARACTER_OF_BYTE.values(), "he"), KINDS, merges=("h e",), pre="qwen2"
     ),
+    "llama3": _metadata(
+        "gpt2", (*SPECIAL, *CHARACTER_OF_BYTE.values(), "he"), KINDS, merges=("h e",), pre="llama-bpe"
+    ),
     "llama": _metadata("llama", *SPELT, scores=_scores(len(SPELT[0]))),
     "gemma4": _metadata("gemma4", *SPELT, merges=("h e", "l l", "▁ he")),
     "whitespace": _metadata("whitespace", *SPELT, merges=("h e", "l l")),
@@ -48,7 +51,7 @@ FAMILIES: dict[str, dict[str, Any]] = {
     "bert": _metadata("bert", (*SPECIAL, "▁", *(f"▁{c}" for c in PIECES[1:-2]), *PIECES[1:]), KINDS),
     "rwkv": _metadata("rwkv", (*SPECIAL, *(f"\\x{byte:02x}" for byte in range(256)), "he", "hello"), KINDS),
 }
-LOSSLESS = ("gpt2", "llama", "gemma4", "rwkv")
+LOSSLESS = ("gpt2", "llama3", "llama", "gemma4", "rwkv")
 
 
 def _tokenizer(family: str, **changes: Any) -> Tokenizer:
@@ -81,6 +84,52 @@ def test_no_text_becomes_a_control_token_unless_asked(family: str, text: str) ->
     tokenizer = ALL[family]
     ids = tokenizer.encode(text, add_special_tokens=False, parse_special=False)
     assert {1, 2, 3, 4}.isdisjoint(ids)
+
+
+CONTROL_WORDS = ("hello", "▁hello", "##lo", "hell", "▁wor", "world", "<0x0A>", "r")
+WORD_MERGES = ("h e", "l l", "he ll", "hell o", "▁ hello", "w o", "wo r", "▁ wor", "wor l", "worl d", "l o")
+
+
+def _with_control_words(family: str, words: tuple[str, ...]) -> dict[str, Any]:
+    """Return a vocabulary in which these are control tokens, and that has what merges to them."""
+    given = FAMILIES[family]
+    space = "Ġ" if given["model"] == "gpt2" else "▁"
+    merged = tuple(merge.replace("▁", space) for merge in WORD_MERGES)
+    kinds = dict(zip(given["tokens"], given["token_type"].tolist(), strict=True))
+    joined = ("".join(merge.split(" ")) for merge in merged)
+    kinds |= {token: 1 for token in joined if token not in kinds} | dict.fromkeys(
+        (word.replace("▁", space) for word in words), 3
+    )
+    more = {"scores": _scores(len(kinds))} if "scores" in given else {}
+    merges = {"merges": merged} if "merges" in given else {}
+    return {"tokens": tuple(kinds), "token_type": np.array(list(kinds.values()), np.int32), **more, **merges}
+
+
+@EACH
+@settings(deadline=None, max_examples=40)
+@given(
+    words=st.lists(st.sampled_from(CONTROL_WORDS), min_size=1, unique=True).map(tuple),
+    texts=st.lists(st.sampled_from(("hello", " ", "world", "##lo", "\n", "hell", "x", "<0x0A>")), max_size=8),
+)
+def test_no_word_becomes_a_control_token(family: str, words: tuple[str, ...], texts: list[str]) -> None:
+    changes, text = _with_control_words(family, words), "".join(texts)
+    tokenizer = _tokenizer(family, **changes)
+    try:
+        ids = tokenizer.encode(text, add_special_tokens=False, parse_special=False)
+    except UnencodableText:  # a byte that only a control token stands for
+        return
+    assert not (changes["token_type"][ids] == 3).any()
+    assert family not in LOSSLESS or tokenizer.decode(ids) == text
+
+
+@EACH
+def test_an_unknown_token_that_ends_answers_is_never_text(family: str) -> None:
+    tokenizer = _tokenizer(family, unknown_token_id=2)
+    try:
+        ids = tokenizer.encode("hello 🦙 \x00", add_special_tokens=False, parse_special=False)
+    except UnencodableText:
+        return
+    assert 2 not in ids
 
 
 @EACH
@@ -155,7 +204,7 @@ def test_scores_without_end_are_named_or_taken(family: str, score: float) -> Non
 CYCLES = st.lists(st.tuples(st.sampled_from(PIECES), st.sampled_from(PIECES)).map(" ".join), max_size=20)
 
 
-@pytest.mark.parametrize("family", ["gpt2", "gemma4", "whitespace"])
+@pytest.mark.parametrize("family", ["gpt2", "llama3", "gemma4", "whitespace"])
 @settings(deadline=None)
 @given(merges=CYCLES, text=st.text("helo wrd\n", max_size=40))
 def test_merges_in_a_circle_end(family: str, merges: list[str], text: str) -> None:

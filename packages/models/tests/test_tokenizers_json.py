@@ -127,6 +127,40 @@ def test_special_tokens_are_text_without_parse_special(llama: Tokenizer) -> None
     assert 2 in llama.encode("</s>")
 
 
+LETTERS = ("<unk>", "</s>", "stop", *"</s>top", "##t", "##o", "##p", "st", "op")
+SPELLINGS = dict.fromkeys(LETTERS)
+WHOLE_WORDS: dict[str, dict[str, Any]] = {
+    "Unigram": {"vocab": [(token, -1.0 * (i > 2)) for i, token in enumerate(SPELLINGS)], "unk_id": 0},
+    "WordPiece": {
+        "vocab": {token: i for i, token in enumerate(SPELLINGS)},
+        "unk_token": "<unk>",
+        "continuing_subword_prefix": "##",
+        "max_input_chars_per_word": 100,
+    },
+    "WordLevel": {"vocab": {token: i for i, token in enumerate(SPELLINGS)}, "unk_token": "<unk>"},
+    "BPE": {
+        "vocab": {token: i for i, token in enumerate(SPELLINGS)},
+        "merges": [("s", "t"), ("o", "p"), ("st", "op")],
+        "unk_token": "<unk>",
+        "ignore_merges": True,
+    },
+}
+
+
+@pytest.mark.parametrize("model", WHOLE_WORDS)
+def test_no_word_of_a_text_is_a_special_token_of_its_model(tmp_path: Path, model: str) -> None:
+    document = _llama(model={"type": model, **WHOLE_WORDS[model]}, normalizer=None, post_processor=None)
+    document["pre_tokenizer"] = {"type": "WhitespaceSplit"} if model.startswith("Word") else None
+    document["added_tokens"] = [_added(i, token) for i, token in enumerate(LETTERS[:3])]
+    tokenizer = load_tokenizer(_write(tmp_path, document))
+    for text in ("stop", "</s>", "stop </s>", "stopstop"):
+        assert {1, 2} & set(tokenizer.encode(text))
+        ids = tokenizer.encode(text, parse_special=False)
+        assert ids and {1, 2}.isdisjoint(ids)
+    assert tokenizer.encode("st", parse_special=False) == [tokenizer.token_to_id("st")]
+    assert tokenizer.encode("é", parse_special=False) == [0]
+
+
 def test_streaming_keeps_bytes_that_end_within_a_character(llama: Tokenizer) -> None:
     ids = llama.encode("he 世")
     stream = llama.detokenizer()

@@ -52,5 +52,6 @@ def byte_level_bytes(token: str) -> bytes:
 
 def _missing_bytes(vocabulary: Vocabulary) -> re.Pattern[bytes] | None:
     """Return a pattern of the bytes that text may have and no token stands for."""
-    lost = [b for b, c in CHARACTER_OF_BYTE.items() if c not in vocabulary.ids and b not in _NEVER_IN_UTF8]
+    known = vocabulary.writable()
+    lost = [b for b, c in CHARACTER_OF_BYTE.items() if c not in known and b not in _NEVER_IN_UTF8]
     return re.compile(b"[" + b"".join(re.escape(bytes([b])) for b in lost) + b"]") if lost else None

@@ -2,7 +2,10 @@
 
 import ctypes
 import sys
+from collections.abc import Iterable
 from typing import TYPE_CHECKING
+
+from rase_core.errors import UnencodableText
 
 if TYPE_CHECKING:
     from tokenizers import Tokenizer as Library
@@ -29,6 +32,27 @@ def library_ids(library: "Library", text: str, *, add_special_tokens: bool) -> l
         del encoded
         _give_memory_back()
     return found
+
+
+def text_ids(library: "Library", text: str, parts: Iterable[str]) -> list[int]:
+    """Return the ids of a text; UnencodableText naming the first of its parts that no token stands for."""
+    try:
+        return library_ids(library, text, add_special_tokens=False)
+    except BaseException as error:
+        if not is_library_fault(error):
+            raise
+        lost = (part for part in parts if _is_lost(library, part))
+        raise UnencodableText(next(map(repr, lost), "a part of the text")) from error
+
+
+def _is_lost(library: "Library", part: str) -> bool:
+    try:
+        library.encode(part, add_special_tokens=False)
+    except BaseException as error:
+        if not is_library_fault(error):
+            raise
+        return True
+    return False
 
 
 def _give_memory_back() -> None:

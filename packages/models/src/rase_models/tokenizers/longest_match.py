@@ -10,7 +10,6 @@ from collections.abc import Iterable, Mapping
 from rase_core.errors import UnencodableText
 
 from rase_models.tokenizers.gguf_encoder import in_turn
-from rase_models.tokenizers.kinds import TokenKind
 from rase_models.tokenizers.vocabulary import Vocabulary
 
 _ESCAPE = re.compile(rb"\\(?:x([0-9a-f]{2})|(.))", re.DOTALL)
@@ -21,8 +20,7 @@ class LongestMatch:
     """The tokens of one vocabulary."""
 
     def __init__(self, vocabulary: Vocabulary) -> None:
-        special = frozenset(vocabulary.of_kind(TokenKind.CONTROL, TokenKind.UNKNOWN))
-        self._tokens = {escaped_bytes(token): i for token, i in vocabulary.ids.items() if i not in special}
+        self._tokens = {escaped_bytes(token): i for token, i in vocabulary.writable().items()}
         self._lengths = _lengths_by_start(self._tokens)
 
     def encode(self, parts: Iterable[int | str]) -> list[int]:

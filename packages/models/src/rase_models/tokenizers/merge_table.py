@@ -102,9 +102,8 @@ def _table(
     ranks: NDArray[np.int32],
     joint: str,
 ) -> MergeTable:
-    byte_ids = [vocabulary.ids.get(f"<0x{byte:02X}>", -1) for byte in range(256)]
-    unknown, ids = _unknown(vocabulary), np.array(byte_ids, np.int32)
-    return MergeTable(vocabulary.tokens, is_text, pairs, ranks, joint, ids, unknown)
+    unknown, byte_ids = _unknown(vocabulary), vocabulary.byte_ids()
+    return MergeTable(vocabulary.tokens, is_text, pairs, ranks, joint, byte_ids, unknown)
 
 
 def _is_text(vocabulary: Vocabulary) -> NDArray[np.bool_]:

@@ -3,7 +3,7 @@
 The vocabulary, the special tokens and the way back are ours.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from rase_core.errors import TokenizerError
@@ -25,6 +25,8 @@ def merging_library(
 ) -> "Library":
     """Return the library's BPE without normalizer and pre-tokenizer; `options` are further ones of its model.
 
+    It knows no control tokens, so that no word of a text is one.
+
     Raises TokenizerError naming `tokenizer.ggml.merges` for a merge that does not join two tokens to a third.
     """
     from tokenizers import Tokenizer, models
@@ -33,8 +35,11 @@ def merging_library(
     pairs = [(merge[:at], merge[at + 1 :]) for merge in merges if (at := merge.find(" ", 1)) > 0]
     if len(pairs) < len(merges):
         raise _misfit(vocabulary, merges)
+    writable = vocabulary.writable()
+    if len(writable) < len(vocabulary.ids):
+        pairs = [(left, right) for left, right in pairs if _makes_text(vocabulary, writable, left, right)]
     try:
-        model = models.BPE(_spellable(vocabulary), pairs, ignore_merges=pre.ignore_merges, **options)
+        model = models.BPE(_spellable(writable), pairs, ignore_merges=pre.ignore_merges, **options)
     except BaseException as error:
         if is_library_fault(error) or isinstance(error, UnicodeError):
             raise _misfit(vocabulary, merges) from error
@@ -73,8 +78,13 @@ def _misfit(vocabulary: Vocabulary, merges: Sequence[str]) -> TokenizerError:
     )
 
 
-def _spellable(vocabulary: Vocabulary) -> dict[str, int]:
-    """Return the tokens that are text; the library cannot hold others."""
-    if is_text("".join(vocabulary.tokens)):
-        return dict(vocabulary.ids)
-    return {token: i for token, i in vocabulary.ids.items() if is_text(token)}
+def _makes_text(vocabulary: Vocabulary, writable: Mapping[str, int], left: str, right: str) -> bool:
+    """Tell whether a merge has nothing to do with a token that text must not become."""
+    return all(token in writable or token not in vocabulary.ids for token in (left, right, left + right))
+
+
+def _spellable(tokens: dict[str, int]) -> dict[str, int]:
+    """Return the tokens that are whole characters; the library cannot hold others."""
+    if is_text("".join(tokens)):
+        return tokens
+    return {token: i for token, i in tokens.items() if is_text(token)}

@@ -19,6 +19,7 @@ from rase_models.tokenizers.byte_level import byte_level_bytes
 from rase_models.tokenizers.end_of_generation import end_names
 from rase_models.tokenizers.library import NO_TOKEN, is_library_fault, library_ids
 from rase_models.tokenizers.library_losses import library_losses
+from rase_models.tokenizers.literal_library import literal_library
 from rase_models.tokenizers.pieces import BytesOf, literal_bytes, sentencepiece_bytes
 from rase_models.tokenizers.tokenizer import SpecialRules, Tokenizer
 
@@ -87,9 +88,7 @@ class _LibraryEncoder:
     def _literal(self) -> Library:
         # A copy, since the switch is a property of the whole tokenizer and other threads use that one.
         with _library_faults(self._path):
-            library = Library.from_str(self._library.to_str())
-        library.encode_special_tokens = True
-        return library
+            return literal_library(self._library)
 
 
 class _LibraryPieces:

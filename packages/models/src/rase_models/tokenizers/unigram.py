@@ -11,7 +11,7 @@ from rase_core.errors import TokenizerError
 from rase_models.tokenizers.charsmap import Charsmap
 from rase_models.tokenizers.gguf_encoder import in_turn
 from rase_models.tokenizers.kinds import TokenKind
-from rase_models.tokenizers.library import library_ids
+from rase_models.tokenizers.library import text_ids
 from rase_models.tokenizers.space import SPACE
 from rase_models.tokenizers.vocabulary import Vocabulary
 
@@ -45,13 +45,17 @@ class Unigram:
         self._library = _library(vocabulary, scores)
 
     def encode(self, parts: Iterable[int | str]) -> list[int]:
-        """Return the ids of the parts of a text, of which integers are ids already."""
+        """Return the ids of the parts of a text, of which integers are ids already.
+
+        Raises UnencodableText for a character that no token stands for.
+        """
         return in_turn(parts, self._ids)
 
     def _ids(self, text: str) -> list[int]:
         if self._charsmap is not None:
             text = self._charsmap.normalize(text)
-        return library_ids(self._library, self._spaced(text), add_special_tokens=False)
+        spaced = self._spaced(text)
+        return text_ids(self._library, spaced, dict.fromkeys(spaced))
 
     def _spaced(self, text: str) -> str:
         if self._spaces.merges:

@@ -29,7 +29,7 @@ class Vocabulary:
         tokens: the text of each id, as the file spells it.
         ids: the id of each text.
         kinds: int32 [tokens], TokenKind; a well-known end of an answer is CONTROL whatever the file says.
-        bos, eos, unknown: ids, None where there is none.
+        bos, eos, unknown: ids, None where there is none. A token that begins or ends texts is not `unknown`.
         ends: the ids that end an answer.
         add_bos, add_eos: what `encode` adds.
     """
@@ -50,6 +50,17 @@ class Vocabulary:
         found: list[int] = np.flatnonzero(np.isin(self.kinds, kinds)).tolist()
         return found
 
+    def writable(self) -> dict[str, int]:
+        """Return the tokens that text may become: all but the control tokens and the unknown one."""
+        special = frozenset(self.of_kind(TokenKind.CONTROL, TokenKind.UNKNOWN))
+        return {token: i for token, i in self.ids.items() if i not in special}
+
+    def byte_ids(self) -> NDArray[np.int32]:
+        """Return the token of each byte, int32 [256], by its spelling (`<0x0A>`); -1 where there is none."""
+        ids = [self.ids.get(f"<0x{byte:02X}>", -1) for byte in range(256)]
+        special = frozenset(self.of_kind(TokenKind.CONTROL, TokenKind.UNKNOWN))
+        return np.array([-1 if i in special else i for i in ids], np.int32)
+
 
 def read_vocabulary(file: GgufFile, *, adds_bos: bool, adds_eos: bool = False) -> Vocabulary:
     """Read and check the vocabulary of a GGUF.
@@ -61,15 +72,18 @@ def read_vocabulary(file: GgufFile, *, adds_bos: bool, adds_eos: bool = False) -
     tokens = _named(file.strings(TOKENS_KEY))
     _check_lengths(file.path, tokens)
     ids = _index(file.path, tokens)
+    bos, eos = special_id(file, "bos", len(tokens)), special_id(file, "eos", len(tokens))
+    ends = end_of_generation_tokens(file, ids)
+    unknown = special_id(file, "unknown", len(tokens))
     vocabulary = Vocabulary(
         path=file.path,
         tokens=tokens,
         ids=ids,
         kinds=_kinds(file, ids),
-        bos=special_id(file, "bos", len(tokens)),
-        eos=special_id(file, "eos", len(tokens)),
-        unknown=special_id(file, "unknown", len(tokens)),
-        ends=end_of_generation_tokens(file, ids),
+        bos=bos,
+        eos=eos,
+        unknown=None if unknown in {bos, eos, *ends} else unknown,
+        ends=ends,
         add_bos=file.boolean("tokenizer.ggml.add_bos_token", adds_bos),
         add_eos=file.boolean("tokenizer.ggml.add_eos_token", adds_eos),
     )

@@ -3,12 +3,12 @@
 from collections.abc import Iterable
 
 from rase_models.tokenizers.gguf_encoder import in_turn
-from rase_models.tokenizers.kinds import TokenKind
-from rase_models.tokenizers.library import NO_TOKEN, library_ids
+from rase_models.tokenizers.library import NO_TOKEN, text_ids
 from rase_models.tokenizers.space import SPACE
 from rase_models.tokenizers.vocabulary import Vocabulary
 
 _INSIDE = "##"
+_UNKNOWN = " unknown"  # which no word is, since words have no space
 _LONGEST_WORD = 100  # BERT's own limit; longer words are unknown
 
 
@@ -20,7 +20,7 @@ class WordPiece:
         from tokenizers.normalizers import BertNormalizer
         from tokenizers.pre_tokenizers import BertPreTokenizer
 
-        unknown = NO_TOKEN if vocabulary.unknown is None else vocabulary.tokens[vocabulary.unknown]
+        unknown = NO_TOKEN if vocabulary.unknown is None else _UNKNOWN
         model = models.WordPiece(
             _spelt_as_bert_does(vocabulary),
             unk_token=unknown,
@@ -32,19 +32,19 @@ class WordPiece:
         self._library.pre_tokenizer = BertPreTokenizer()
 
     def encode(self, parts: Iterable[int | str]) -> list[int]:
-        """Return the ids of the parts of a text, of which integers are ids already."""
+        """Return the ids of the parts of a text, of which integers are ids already.
+
+        Raises UnencodableText for a word that no tokens stand for.
+        """
         return in_turn(parts, self._ids)
 
     def _ids(self, text: str) -> list[int]:
-        return library_ids(self._library, text, add_special_tokens=False)
+        return text_ids(self._library, text, dict.fromkeys(text.split()))
 
 
 def _spelt_as_bert_does(vocabulary: Vocabulary) -> dict[str, int]:
-    """Return the tokens with `##` before those that go on with a word, and nothing before others."""
-    kinds = (TokenKind.CONTROL, TokenKind.UNKNOWN)
-    special = {vocabulary.tokens[i]: i for i in vocabulary.of_kind(*kinds)}
-    spelt = dict(special)
-    for token, i in vocabulary.ids.items():
-        if token not in special:
-            spelt.setdefault(token[1:] if token.startswith(SPACE) else _INSIDE + token, i)
+    """Return the tokens of text with `##` before those that go on with a word, and nothing before others."""
+    spelt = {} if vocabulary.unknown is None else {_UNKNOWN: vocabulary.unknown}
+    for token, i in vocabulary.writable().items():
+        spelt.setdefault(token[1:] if token.startswith(SPACE) else _INSIDE + token, i)
     return spelt
