@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Sequence
+from itertools import permutations
 
 import numpy as np
 import pytest
@@ -170,6 +171,27 @@ def test_what_cannot_be_enforced_is_let_pass_by_a_lenient_grammar(
     grammar = CallGrammar(of("hermes"), [Tool("odd", "", unique)], True, lambda _: None, is_lenient=True)
     call = '<tool_call>\n{"name": "odd", "arguments": {"a": [1]}}\n</tool_call>'
     assert admits(compiler, tokenizer, grammar.offered(), call)
+
+
+def test_arguments_that_may_lack_come_in_their_order_and_with_separators_between_them(
+    compiler: FormatCompiler, tokenizer: Tokenizer
+) -> None:
+    tool = Tool("t", "", {"type": "object", "properties": {name: {"type": "integer"} for name in "abcd"}})
+    grammar = CallGrammar(of("llama-pythonic"), [tool], False, lambda _: None).demanded()
+    for names in (names for n in range(5) for names in permutations("abcd", n)):
+        call = f"[t({', '.join(f'{name}=1' for name in names)})]"
+        assert admits(compiler, tokenizer, grammar, call) is (list(names) == sorted(names))
+    assert not admits(compiler, tokenizer, grammar, "[t(, a=1)]")
+    assert not admits(compiler, tokenizer, grammar, "[t(a=1, )]")
+
+
+def test_a_grammar_grows_no_faster_than_the_arguments_that_may_lack(
+    compiler: FormatCompiler, tokenizer: Tokenizer
+) -> None:
+    tool = Tool("t", "", {"type": "object", "properties": {f"p{i}": {"type": "string"} for i in range(300)}})
+    grammar = CallGrammar(of("llama-pythonic"), [tool], False, lambda _: None).demanded()
+    assert len(grammar) < 300 * 300
+    assert admits(compiler, tokenizer, grammar, '[t(p3="a", p299="b")]')
 
 
 class Two:

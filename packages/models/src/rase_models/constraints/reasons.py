@@ -15,7 +15,7 @@ _KNOWN: Sequence[tuple["re.Pattern[str]", str]] = (
     (re.compile(r"recursion|nested too deep|stack overflow", re.IGNORECASE), "it is nested too deeply"),
     (
         re.compile(
-            r"too (complex|big)|TooComplex|too many (items|states|rules)|fuel|lexer.*limit",
+            r"too (complex|big)|TooComplex|too many (items|states|rules)|items; max is|fuel|lexer.*limit",
             re.IGNORECASE,
         ),
         TOO_LARGE,

@@ -2,7 +2,7 @@
 
 import json
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -45,9 +45,16 @@ class Until:
     pattern: str | None = None
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class Part:
+    """Symbols in a row that a grammar has written once, however often it refers to them."""
+
+    symbols: "Sequence[Symbol]"
+
+
 _GUIDANCE: Mapping[str, object] = {"whitespace_pattern": JSON_WHITESPACE}
 
-Symbol = Text | Json | Lark | Until
+Symbol = Text | Json | Lark | Until | Part
 SpecialId = Callable[[str], int | None]
 """Tells the id of a text that is a token without text of its own."""
 
@@ -60,6 +67,7 @@ class _Rules:
         self._guidance = dict(_GUIDANCE) | ({"lenient": True} if is_lenient else {})
         self._is_lenient = is_lenient
         self._untils: dict[Until, str] = {}
+        self._parts: dict[Part, str] = {}
 
     def term(self, symbol: Symbol) -> str:
         """Return a symbol as Lark writes it."""
@@ -71,6 +79,8 @@ class _Rules:
                 return f"%json {json.dumps(self._prepared(schema))}"
             case Until():
                 return self._until(symbol)
+            case Part():
+                return self._parts.setdefault(symbol, f"part_{len(self._parts)}")
             case Lark(text):
                 return text
 
@@ -84,12 +94,20 @@ class _Rules:
 
     def lines(self) -> list[str]:
         """Return the rules that the terms need."""
-        lines: list[str] = []
+        lines = list(self._lines_of_parts())
         for until, name in self._untils.items():
             is_text = self._special(until.text) is None
             lines.append(f"{name.upper()}: {_any_text(until)}")
             lines += [f"{name}[suffix={_quoted(until.text)}]: {name.upper()}"] if is_text else []
         return lines
+
+    def _lines_of_parts(self) -> Iterator[str]:
+        """Yield the rules of parts, which may have further ones in them."""
+        written = 0
+        while written < len(self._parts):
+            for part, name in list(self._parts.items())[written:]:
+                yield f"{name}: {self.terms(part.symbols)}"
+                written += 1
 
     def _prepared(self, schema: Mapping[str, object]) -> Mapping[str, object]:
         root = dict(schema)

@@ -5,7 +5,7 @@ from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import cast
 
-from rase_models.chat.tool_calls.grammar import Lark, Symbol, Text, Until
+from rase_models.chat.tool_calls.grammar import Lark, Part, Symbol, Text, Until
 from rase_models.chat.tool_calls.tool import Tool
 
 _LONGEST = 10_000
@@ -39,22 +39,28 @@ def listed(
 ) -> list[Symbol]:
     """Return arguments with a separator between them: those that must be there, then the others."""
     must = [arguments[key] for key in arguments if key in required]
-    return _listed(must, [arguments[key] for key in arguments if key not in required], Text(separator))
+    may = [arguments[key] for key in arguments if key not in required]
+    if not must:
+        return _first_and_later(may, Text(separator))
+    symbols = [symbol for argument in must for symbol in (Text(separator), *argument)][1:]
+    for argument in may:
+        symbols += [Lark("("), Text(separator), *argument, Lark(")?")]
+    return symbols
 
 
-def _listed(
-    must: Sequence[Sequence[Symbol]], may: Sequence[Sequence[Symbol]], separator: Text
-) -> list[Symbol]:
-    symbols: list[Symbol] = []
-    for i, argument in enumerate(must):
-        symbols += [*([separator] if i else []), *argument]
-    if must:
-        for argument in may:
-            symbols += [Lark("("), separator, *argument, Lark(")?")]
-        return symbols
-    for i in range(len(may)):
-        symbols += [Lark("|" if i else "("), *_listed(may[i : i + 1], may[i + 1 :], separator)]
-    return [*symbols, Lark(")?")] if may else []
+def _first_and_later(may: Sequence[Sequence[Symbol]], separator: Text) -> list[Symbol]:
+    """Return arguments that may all lack: one that comes first, and those behind it.
+
+    What may come behind each is a part, so that the grammar grows no faster than the arguments.
+    """
+    first: list[Symbol] = []
+    later: list[Symbol] = []
+    for symbols in reversed(may):
+        argument = Part(symbols)
+        begun = [argument, *later]
+        first = [Part([*begun, Lark("|"), *first])] if first else begun
+        later = [Part([Lark("("), separator, argument, Lark(")?"), *later])]
+    return [Lark("("), *first, Lark(")?")] if first else []
 
 
 def is_text(schema: Mapping[str, object]) -> bool:
