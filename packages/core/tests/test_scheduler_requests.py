@@ -28,6 +28,7 @@ from rase_core.scheduler import (
     Scheduler,
     SchedulerLimits,
 )
+from rase_core.scheduler.testing import StepwiseScheduler
 from rase_core.testing import HistoryDecoder, ScriptedDetokenizer
 
 PROMPT = [1, 2, 3, 4, 5]
@@ -374,3 +375,19 @@ def test_every_sampler_has_its_say_beside_greedy_ones(decoder: HistoryDecoder, s
     gate.open()
     for handle, config in zip(handles, (seeded, penalised), strict=True):
         assert handle.result(10)[0].tokens == generate(HistoryDecoder(), PROMPT, config).tokens
+
+
+def test_choices_of_a_prompt_that_is_computed_count_as_running() -> None:
+    most = 0
+
+    def count_rows(batch: Batch) -> None:
+        nonlocal most
+        most = max(most, len(set(batch.sequences.tolist())))
+
+    scheduler = StepwiseScheduler(HistoryDecoder(on_forward=count_rows), SchedulerLimits(running=4))
+    asked = [
+        scheduler.submit(GenerationRequest([number, 1, 2], SHORT, n=n)) for number, n in enumerate((1, 3, 2))
+    ]
+    scheduler.run()
+    assert [len(submitted.ended) for submitted in asked] == [1, 3, 2]
+    assert most == 4

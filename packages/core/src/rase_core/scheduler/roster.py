@@ -38,7 +38,10 @@ class Roster:
         Who shares more of a prompt that is being computed than is there yet waits for it.
         """
         sequence = self._next()
-        if sequence is None or not self._may_start(sequence):
+        if sequence is None:
+            return None
+        sequence.confine(self._decoder)  # it may have been asked of one with a longer context
+        if not self._may_start(sequence):
             return None
         match = NO_MATCH if sequence.tells_prompt else self.pool.match(sequence.tokens)
         if match.promised > match.length:
@@ -104,7 +107,8 @@ class Roster:
 
     def _may_start(self, sequence: Sequence) -> bool:
         has_ended = sequence.answer.reason is not None
-        return not has_ended and len(self.active) + sequence.width <= self._limits.running
+        running = sum(other.width for other in self.active)
+        return not has_ended and running + sequence.width <= self._limits.running
 
     def _take(self, sequence: Sequence) -> None:
         if self.preempted:
