@@ -1,6 +1,7 @@
 """A device that is lost costs time, and no request."""
 
 import pytest
+from rase_core.answer import StopReason
 from rase_core.decoder import Batch, BatchDecoder
 from rase_core.errors import BackendFailure, DeviceLost, EngineError, StoreError
 from rase_core.generation import generate
@@ -139,6 +140,24 @@ def test_an_error_of_another_kind_is_told_by_its_message_and_advice() -> None:
             handle.result()
     assert failure.value.message == "the scheduler has stopped: the model's file is gone"
     assert failure.value.advice == "put it back"
+
+
+@pytest.mark.parametrize("at", [1, 5, 9, 14])
+def test_answers_end_where_the_context_of_the_other_decoder_is_full(at: int) -> None:
+    short = 12
+    scheduler = StepwiseScheduler(decoder(at), SchedulerLimits(running=4), lambda _: decoder(None, short))
+    asked = [ask(scheduler, 1), ask(scheduler, 2, n=3)]
+    waiting = scheduler.submit(GenerationRequest([1] * (short + 1), SEEDED, n=2))
+    scheduler.run()
+    for submitted in asked:
+        for choice, generation in submitted.ended.items():
+            whole = alone(submitted.request.prompt[0], choice)
+            assert len(generation.tokens) >= short - 5
+            assert generation.tokens == submitted.tokens(choice) == whole[: len(generation.tokens)]
+            assert generation.stop_reason is StopReason.CONTEXT_FULL
+    assert [generation.tokens for generation in waiting.ended.values()] == [(), ()]
+    assert {generation.stop_reason for generation in waiting.ended.values()} == {StopReason.CONTEXT_FULL}
+    assert not scheduler.snapshot.totals.failed
 
 
 def test_what_is_asked_after_the_loss_is_measured_by_the_new_decoder() -> None:

@@ -136,6 +136,12 @@ class Answer:
             self._prompt_logprobs.see(position, logits)
             self.reason = self.reason or (None if self.tells_prompt else self._end())
 
+    def confine(self, limits: ModelLimits) -> None:
+        """Go on with another decoder of the same model, whose context may be shorter and full already."""
+        self._limits = limits
+        if not self.tells_prompt or self._prompt_tokens > limits.context_length:
+            self.reason = self.reason or self._full()
+
     def choose(self, logits: Logits) -> int:
         """Return the next token by logits float32 [vocab].
 

@@ -4,6 +4,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rase_core.answer import MOST_FORCED, Answer, Generation
+from rase_core.decoder import ModelLimits
 from rase_core.scheduler.pool import Held
 from rase_core.scheduler.ticket import Ticket
 
@@ -93,6 +94,11 @@ class Sequence:
         ticket = self.ticket
         is_unwanted = ticket.is_cancelled or ticket.is_settled or ticket.is_late(now)
         return is_unwanted or self.answer.reason is not None
+
+    def confine(self, limits: ModelLimits) -> None:
+        """Be computed by this decoder, which may have no room for it: its answer has ended then."""
+        for sequence in (self, *self.siblings):
+            sequence.answer.confine(limits)
 
     def start(self, now: float) -> None:
         """Note when computing begins, and how much was there already."""
