@@ -1,5 +1,6 @@
 import json
 import re
+import threading
 import time
 from contextlib import suppress
 from pathlib import Path
@@ -401,6 +402,18 @@ def test_spaces_between_tokens_of_json_are_bounded(compiler: FormatCompiler, tok
 def test_the_last_formats_are_kept(compiler: FormatCompiler) -> None:
     form = ResponseFormat.choice(["kept"])
     assert compiler.compile(form) is compiler.compile(form)
+
+
+def test_a_format_that_is_kept_need_not_wait_for_another_one(compiler: FormatCompiler) -> None:
+    kinds = [{"type": "object", "properties": {"k": {"const": i}}, "required": ["k"]} for i in range(300)]
+    kept, slow = ResponseFormat.choice(["kept"]), ResponseFormat.json_schema({"oneOf": kinds})
+    compiler.compile(kept)
+    thread = threading.Thread(target=compiler.compile, args=(slow,))
+    thread.start()
+    time.sleep(0.1)
+    compiler.compile(kept)
+    assert thread.is_alive()
+    thread.join()
 
 
 def test_hostile_schemas_end_in_time(compiler: FormatCompiler) -> None:

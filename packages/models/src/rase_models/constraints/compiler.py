@@ -63,7 +63,7 @@ class _Renewal:
 
 
 class FormatCompiler:
-    """Compiles formats for one tokenizer, and keeps the last ones. Thread-safe.
+    """Compiles formats for one tokenizer, one at a time, and keeps the last ones. Thread-safe.
 
     `most_states` is how many states of a format's texts are told apart; None for llguidance's own limit.
     """
@@ -71,19 +71,30 @@ class FormatCompiler:
     def __init__(self, tokenizer: Tokenizer, most_states: int | None = None) -> None:
         self._tokenizer = tokenizer
         self._most_states = most_states
-        self._lock = threading.Lock()
+        self._lock, self._turn = threading.Lock(), threading.Lock()
         self._compiled: OrderedDict[ResponseFormat, CompiledFormat] = OrderedDict()
 
     def compile(self, form: ResponseFormat) -> CompiledFormat:
         """Return a format ready for use; UnenforceableFormat says which keyword or place is at fault."""
+        found = self._known(form)
+        if found is not None:  # which need not wait for another one to be compiled
+            return found
+        with self._turn:
+            return self._known(form) or self._kept(form, self._compile(form))
+
+    def _known(self, form: ResponseFormat) -> CompiledFormat | None:
         with self._lock:
             found = self._compiled.get(form)
-            if found is None:
-                found = self._compiled[form] = self._compile(form)
-            self._compiled.move_to_end(form)
+            if found is not None:
+                self._compiled.move_to_end(form)
+            return found
+
+    def _kept(self, form: ResponseFormat, compiled: CompiledFormat) -> CompiledFormat:
+        with self._lock:
+            self._compiled[form] = compiled
             while len(self._compiled) > _KEPT:
                 self._compiled.popitem(last=False)
-            return found
+            return compiled
 
     def _compile(self, form: ResponseFormat) -> CompiledFormat:
         from llguidance import LLMatcher, LLParserLimits
