@@ -74,7 +74,7 @@ def coverage(session: nox.Session) -> None:
     """Run the suites of core and models and report the lines that they reach."""
     sync(session, "--all-packages")
     session.run("coverage", "erase")
-    session.run("coverage", "run", "-m", "pytest", "packages/core", "packages/models")
+    session.run("coverage", "run", "-m", "pytest", "-n", "0", "packages/core", "packages/models")
     session.run("coverage", "combine", success_codes=[0, 1])
     session.run("coverage", "report")
 
