@@ -49,9 +49,10 @@ FAMILIES: dict[str, dict[str, Any]] = {
     "whitespace": _metadata("whitespace", *SPELT, merges=("h e", "l l")),
     "t5": _metadata("t5", *SPELT, scores=_scores(len(SPELT[0])), add_eos_token=False),
     "bert": _metadata("bert", (*SPECIAL, "▁", *(f"▁{c}" for c in PIECES[1:-2]), *PIECES[1:]), KINDS),
+    "plamo2": _metadata("plamo2", *SPELT, scores=_scores(len(SPELT[0]))),
     "rwkv": _metadata("rwkv", (*SPECIAL, *(f"\\x{byte:02x}" for byte in range(256)), "he", "hello"), KINDS),
 }
-LOSSLESS = ("gpt2", "llama3", "llama", "gemma4", "rwkv")
+LOSSLESS = ("gpt2", "llama3", "llama", "gemma4", "plamo2", "rwkv")
 
 
 def _tokenizer(family: str, **changes: Any) -> Tokenizer:
@@ -108,12 +109,17 @@ def _with_control_words(family: str, words: tuple[str, ...]) -> dict[str, Any]:
 @EACH
 @settings(deadline=None, max_examples=40)
 @given(
+    is_compiled=st.booleans(),
     words=st.lists(st.sampled_from(CONTROL_WORDS), min_size=1, unique=True).map(tuple),
     texts=st.lists(st.sampled_from(("hello", " ", "world", "##lo", "\n", "hell", "x", "<0x0A>")), max_size=8),
 )
-def test_no_word_becomes_a_control_token(family: str, words: tuple[str, ...], texts: list[str]) -> None:
+def test_no_word_becomes_a_control_token(
+    family: str, is_compiled: bool, words: tuple[str, ...], texts: list[str]
+) -> None:
     changes, text = _with_control_words(family, words), "".join(texts)
     tokenizer = _tokenizer(family, **changes)
+    if is_compiled:
+        tokenizer.compile()
     try:
         ids = tokenizer.encode(text, add_special_tokens=False, parse_special=False)
     except UnencodableText:  # a byte that only a control token stands for
@@ -187,7 +193,7 @@ def test_what_contradicts_itself_is_named_by_its_key(family: str, key: str) -> N
         _tokenizer(family, **HOSTILE[key](FAMILIES[family]))
 
 
-@pytest.mark.parametrize("family", ["llama", "t5"])
+@pytest.mark.parametrize("family", ["llama", "t5", "plamo2"])
 @pytest.mark.parametrize("score", [np.nan, np.inf, -np.inf, 3e38, -3e38])
 def test_scores_without_end_are_named_or_taken(family: str, score: float) -> None:
     scores = _scores(len(SPELT[0]))

@@ -1,4 +1,4 @@
-"""Unigram, WordPiece, Gemma 4's BPE and RWKV from GGUF metadata, against ids that llama.cpp gives."""
+"""Unigram, WordPiece, Gemma 4's BPE, RWKV and PLaMo 2 from GGUF metadata, against llama.cpp's ids."""
 
 import json
 from collections.abc import Mapping
@@ -43,6 +43,7 @@ SPECIAL: Mapping[str, Mapping[str, Any]] = {
     "gemma4": {"bos_token_id": 1, "eos_token_id": 2, "unknown_token_id": 0},
     "rwkv": {},
     "whitespace": {"unknown_token_id": 0},
+    "plamo2": {},
     "bert": {
         "unknown_token_id": DATA["bert"]["ids"]["[UNK]"],
         "cls_token_id": DATA["bert"]["ids"]["[CLS]"],
@@ -59,7 +60,7 @@ def test_unigram_chooses_as_llama_cpp_does(rules: str) -> None:
         assert tokenizer.encode(text, add_special_tokens=False) == ids, text
 
 
-@pytest.mark.parametrize("name", ["bert", "gemma4", "rwkv"])
+@pytest.mark.parametrize("name", ["bert", "gemma4", "rwkv", "plamo2"])
 def test_other_models_give_the_ids_of_llama_cpp(name: str) -> None:
     tokenizer = _tokenizer(name)
     for text, ids in zip(DATA["texts"], DATA[name]["expected"], strict=True):
@@ -68,8 +69,8 @@ def test_other_models_give_the_ids_of_llama_cpp(name: str) -> None:
 
 
 @given(text=st.text(st.characters(codec="utf-8", exclude_characters="▁"), max_size=40))
-def test_gemma4_and_rwkv_are_lossless(text: str) -> None:
-    for tokenizer in (GEMMA4, RWKV):
+def test_gemma4_rwkv_and_plamo2_are_lossless(text: str) -> None:
+    for tokenizer in (GEMMA4, RWKV, PLAMO2):
         ids = tokenizer.encode(text, parse_special=False, add_special_tokens=False)
         assert tokenizer.decode(ids) == text
         stream = tokenizer.detokenizer()
@@ -91,7 +92,7 @@ def test_words_are_lowered_character_by_character() -> None:
     assert tokenizer.decode(tokenizer.encode("a\x1cb\u3000c")) == "a\x1cbc"
 
 
-GEMMA4, RWKV = _tokenizer("gemma4"), _tokenizer("rwkv")
+GEMMA4, RWKV, PLAMO2 = _tokenizer("gemma4"), _tokenizer("rwkv"), _tokenizer("plamo2")
 
 
 @given(st.lists(st.sampled_from(["the", "fox", "reading", "12", ","]), max_size=9).map(" ".join))

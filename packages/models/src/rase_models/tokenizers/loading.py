@@ -13,12 +13,13 @@ from rase_core.weights import GGUF_MAGIC
 from rase_models.gguf import GgufFile, open_gguf
 from rase_models.tokenizers.byte_level import ByteLevelBpe, byte_level_bytes
 from rase_models.tokenizers.gguf_encoder import MARKER_KINDS, GgufEncoder, TextModel
+from rase_models.tokenizers.highest_score import HighestScore
 from rase_models.tokenizers.kinds import TokenKind
 from rase_models.tokenizers.least_tokens import Losses
 from rase_models.tokenizers.longest_match import LongestMatch, escaped_bytes
 from rase_models.tokenizers.merge_table import MergeTable, table_of_merges, table_of_scores
 from rase_models.tokenizers.merging_library import MERGES_KEY
-from rase_models.tokenizers.pieces import BytesOf, VocabularyPieces, sentencepiece_bytes
+from rase_models.tokenizers.pieces import BytesOf, VocabularyPieces, plain_bytes, sentencepiece_bytes
 from rase_models.tokenizers.pre_tokenizers import PreTokenizer, pre_tokenizer
 from rase_models.tokenizers.sentencepiece import SentencePieceBpe
 from rase_models.tokenizers.space import SPACE
@@ -139,6 +140,12 @@ def _rwkv(file: GgufFile) -> Tokenizer:
     return _tokenizer(file, vocabulary, LongestMatch(vocabulary), escaped_bytes, Losses())
 
 
+def _highest_score(file: GgufFile) -> Tokenizer:
+    vocabulary = read_vocabulary(file, adds_bos=False)
+    model = HighestScore(vocabulary, _scores(file, vocabulary))
+    return _tokenizer(file, vocabulary, model, plain_bytes, Losses())
+
+
 MODELS: Mapping[str, Callable[[GgufFile], Tokenizer]] = {
     "gpt2": _bpe,
     "llama": _sentencepiece,
@@ -147,6 +154,7 @@ MODELS: Mapping[str, Callable[[GgufFile], Tokenizer]] = {
     "bert": _wordpiece,
     "rwkv": _rwkv,
     "whitespace": _words,
+    "plamo2": _highest_score,
 }
 """By `tokenizer.ggml.model`."""
 

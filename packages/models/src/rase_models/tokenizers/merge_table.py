@@ -91,8 +91,14 @@ def table_of_scores(vocabulary: Vocabulary, scores: NDArray[np.float64]) -> Merg
 
 
 def table_of_merges(vocabulary: Vocabulary, merges: Sequence[str]) -> MergeTable:
-    """Return a table by which only the listed pairs merge, two texts and a space between them each."""
-    return _table(vocabulary, _is_text(vocabulary), merges, np.arange(len(merges), dtype=np.int32), " ")
+    """Return a table by which only the listed pairs merge, two texts and a space between them each.
+
+    Those do not that would spell a control token.
+    """
+    ranks, writable = np.arange(len(merges), dtype=np.int32), vocabulary.writable()
+    special = vocabulary.ids.keys() - writable.keys()
+    ranks[[i for i, merge in enumerate(merges) if merge.replace(" ", "") in special]] = -1
+    return _table(vocabulary, _is_text(vocabulary), merges, ranks, " ")
 
 
 def _table(

@@ -56,5 +56,10 @@ def literal_bytes(token: str) -> bytes:
 
 def sentencepiece_bytes(token: str) -> bytes:
     """Return the bytes of a SentencePiece token: `▁` is a space, `<0x0A>` a byte."""
+    return plain_bytes(token.replace(SPACE, " "))
+
+
+def plain_bytes(token: str) -> bytes:
+    """Return the bytes of a token that is text but where it spells a byte (`<0x0A>`)."""
     byte = _BYTE.fullmatch(token)
-    return bytes([int(byte[1], 16)]) if byte else literal_bytes(token.replace(SPACE, " "))
+    return bytes([int(byte[1], 16)]) if byte else literal_bytes(token)

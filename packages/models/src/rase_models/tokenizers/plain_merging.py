@@ -3,14 +3,14 @@
 import heapq
 import math
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from itertools import pairwise
 
 import numpy as np
-from rase_core.errors import UnencodableText
 
+from rase_models.tokenizers.byte_fallback import byte_tokens
 from rase_models.tokenizers.merge_table import (
     MergeTable,
     Neighbours,
@@ -30,7 +30,7 @@ class PlainMerging:
     """The merging of one table; the pair of the lowest rank goes first, the leftmost of equals."""
 
     def __init__(self, table: MergeTable) -> None:
-        self._words = _Words(table, _costs(table), _pieces(table))
+        self._words = _Words(table, _costs(table), _pieces(table), table.byte_ids.tolist())
         self._neighbours = neighbours(separated(table.pairs), table.joint)
         self._boundary = _boundary(self._neighbours)
         self._kept = lru_cache(maxsize=_KEPT_WORDS)(self._words.encode)  # which keeps nothing of this
@@ -63,23 +63,15 @@ class _Words:
     table: MergeTable
     costs: Costs
     pieces: Mapping[str, int]
+    byte_ids: Sequence[int]
 
     def encode(self, word: str) -> tuple[int, ...]:
         """Return the ids of a word."""
         ids: list[int] = []
         for symbol in (merge_short if len(word) <= _LONG else merge)(word, self.costs):
             piece = self.pieces.get(symbol)
-            ids += self._bytes(symbol) if piece is None else (piece,)
+            ids += byte_tokens(symbol, self.byte_ids, self.table.unknown) if piece is None else (piece,)
         return tuple(ids)
-
-    def _bytes(self, symbol: str) -> list[int]:
-        """Return the byte tokens of a character that has no token, or else the unknown token."""
-        ids: list[int] = self.table.byte_ids[list(symbol.encode())].tolist()
-        if -1 not in ids:
-            return ids
-        if self.table.unknown is None:
-            raise UnencodableText(f"{symbol!r} or its bytes")
-        return [self.table.unknown]
 
 
 class PairsWithin:
@@ -146,7 +138,7 @@ def merge(word: str, costs: Costs) -> list[str]:
 def _costs(table: MergeTable) -> Costs:
     costs = dict(zip(reversed(table.pairs), table.ranks[::-1].tolist(), strict=True))  # the first of equals
     for pair in np.flatnonzero(table.ranks < 0).tolist():
-        del costs[table.pairs[pair]]
+        costs.pop(table.pairs[pair], None)  # which may be listed twice
     return Costs(costs, table.joint)
 
 

@@ -21,6 +21,7 @@ KEYS: Mapping[str, str] = {
 
 DEFAULTS: Mapping[str, Mapping[str, int]] = {
     "llama": {"unknown": 0, "bos": 1, "eos": 2},
+    "plamo2": {"unknown": 0, "bos": 1, "eos": 2},
     "t5": {"eos": 1, "unknown": 2},
     "bert": {"unknown": 100, "cls": 101, "sep": 102},
 }
