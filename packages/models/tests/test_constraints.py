@@ -2,6 +2,7 @@ import json
 import re
 import threading
 import time
+from collections.abc import Iterable
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,7 @@ from hypothesis import strategies as st
 from rase_core.errors import ConstraintFailure, UnenforceableFormat
 from rase_models.constraints import FormatCompiler, ResponseFormat
 from rase_models.constraints.schema import Place, SchemaDocument, prepared
+from rase_models.constraints.schema.keywords import Schema
 from rase_models.gguf import open_gguf
 from rase_models.testing import write_tiny_model
 from rase_models.tokenizers import Tokenizer, tokenizer_from_gguf
@@ -404,8 +406,13 @@ def test_the_last_formats_are_kept(compiler: FormatCompiler) -> None:
     assert compiler.compile(form) is compiler.compile(form)
 
 
+def kinds_of(values: Iterable[object]) -> list[Schema]:
+    """Objects of which a property tells the kind."""
+    return [{"type": "object", "properties": {"k": {"const": value}}, "required": ["k"]} for value in values]
+
+
 def test_a_format_that_is_kept_need_not_wait_for_another_one(compiler: FormatCompiler) -> None:
-    kinds = [{"type": "object", "properties": {"k": {"const": i}}, "required": ["k"]} for i in range(300)]
+    kinds = [{"type": "string"}, *kinds_of(range(300))]
     kept, slow = ResponseFormat.choice(["kept"]), ResponseFormat.json_schema({"oneOf": kinds})
     compiler.compile(kept)
     thread = threading.Thread(target=compiler.compile, args=(slow,))
@@ -451,9 +458,39 @@ def test_schemas_that_refer_to_each_other_in_countless_ways_end_in_time(
     assert time.perf_counter() - started < 20
 
 
+def test_kinds_that_a_property_tells_apart_take_time_as_they_are_many() -> None:
+    kinds = kinds_of(range(4000))
+    referred = [{"$ref": f"#/$defs/{i}"} for i in range(len(kinds))]
+    definitions = {str(i): kind for i, kind in enumerate(kinds)}
+    schemas: list[dict[str, Any]] = [{"oneOf": kinds}, {"oneOf": referred, "$defs": definitions}]
+    started = time.perf_counter()
+    for schema in schemas:
+        made = prepared(SchemaDocument(schema), schema, Place())
+        assert isinstance(made, dict) and len(made["allOf"][0]["anyOf"]) == len(kinds)
+    assert time.perf_counter() - started < 10
+
+
+@pytest.mark.parametrize(
+    ("kinds", "right", "wrong"),
+    [
+        (kinds_of([1, 2, "1"]), ['{"k":1}', '{"k":"1"}'], ['{"k":3}']),
+        (kinds_of([1, 2, 1.0]), ['{"k":2}'], ['{"k":1}']),
+        ([*kinds_of([1, 2]), {"type": "object"}], [], ['{"k":1}', '{"k":2}']),
+    ],
+)
+def test_of_kinds_an_answer_is_exactly_one(
+    compiler: FormatCompiler, tokenizer: Tokenizer, kinds: list[Schema], right: list[str], wrong: list[str]
+) -> None:
+    form = ResponseFormat.json_schema({"oneOf": kinds})
+    for text in right:
+        assert admits(compiler, tokenizer, form, text), text
+    for text in wrong:
+        assert not admits(compiler, tokenizer, form, text), text
+
+
 @pytest.mark.slow
 def test_what_is_wrong_is_looked_for_in_time(compiler: FormatCompiler) -> None:
-    kinds = [{"type": "object", "properties": {"k": {"const": i}}, "required": ["k"]} for i in range(300)]
+    kinds = [{"type": "string"}, *kinds_of(range(300))]
     parts: dict[str, object] = {f"p{i}": {"$ref": "#/$defs/slow"} for i in range(100)}
     schema = {"properties": {**parts, "q": {"pattern": "("}}, "$defs": {"slow": {"oneOf": kinds}}}
     started = time.perf_counter()

@@ -1,5 +1,6 @@
 """Whether two schemas have nothing in common, as far as that is easily told."""
 
+from collections.abc import Sequence
 from typing import Any
 
 from rase_models.constraints.schema.keywords import TYPES, Schema
@@ -24,6 +25,43 @@ def are_disjoint(one: Schema, other: Schema, resolver: Resolver, depth: int = 0)
         if choices and all(are_disjoint(choice, rest, resolver, depth + 1) for choice in choices):
             return True
     return _differ(one, other, resolver, depth)
+
+
+def are_told_apart(schemas: Sequence[Schema], resolver: Resolver) -> bool:
+    """Whether one property that all prepared schemas require has no value in two of them.
+
+    Takes time as the schemas are many, not as their pairs are. Raises Inexpressible.
+    """
+    found = [_referred(schema, resolver) for schema in schemas]
+    objects = [
+        one for one in found if isinstance(one, dict) and NARROW not in one and _types(one) == {"object"}
+    ]
+    if not objects or len(objects) < len(schemas):
+        return False
+    names = frozenset.intersection(*(frozenset(one.get("required", ())) for one in objects))
+    return any(_tells_apart(name, objects, resolver) for name in names)
+
+
+def _referred(schema: Schema, resolver: Resolver) -> Schema:
+    """Return what a schema that is a reference and nothing else stands for."""
+    for _ in range(_DEEPEST):
+        if not isinstance(schema, dict) or schema.keys() != {"$ref"}:
+            break
+        resolver.spend()
+        schema = resolver.resolve(schema["$ref"])
+    return schema
+
+
+def _tells_apart(name: str, objects: Sequence[dict[str, Any]], resolver: Resolver) -> bool:
+    seen: set[str] = set()
+    for one in objects:
+        resolver.spend()
+        kind = _property(one, name)
+        values = _values(kind) if isinstance(kind, dict) and NARROW not in kind else None
+        if values is None or values & seen:
+            return False
+        seen |= values
+    return True
 
 
 def _conjuncts(schema: dict[str, Any], resolver: Resolver) -> list[Schema]:

@@ -5,7 +5,7 @@ from itertools import combinations, permutations
 from math import perm
 from typing import Any
 
-from rase_models.constraints.schema.disjoint import are_disjoint
+from rase_models.constraints.schema.disjoint import are_disjoint, are_told_apart
 from rase_models.constraints.schema.keywords import Schema
 from rase_models.constraints.schema.negation import Inexpressible, Resolver, listed, negated, same_text
 
@@ -48,24 +48,26 @@ def _dropped(schema: dict[str, Any], key: str, resolver: Resolver) -> None:
 def _any_instead_of_one(schema: dict[str, Any], key: str, resolver: Resolver) -> None:
     """Let any of several schemas do, each without what those admit that it has something in common with."""
     schemas = [choice for choice in schema[key] if choice is not False]
-    clashes: list[set[int]] = [set() for _ in schemas]
-    for i, j in combinations(range(len(schemas)), 2):
-        if not _are_apart(schemas[i], schemas[j], schema, resolver):
-            clashes[i].add(j)
-            clashes[j].add(i)
     ways: list[Schema] = []
-    for one, others in zip(schemas, clashes, strict=True):
+    for one, others in zip(schemas, _clashes(schemas, schema, resolver), strict=True):
         rest = [negated(schemas[j], resolver) for j in sorted(others)]
         ways.append({"allOf": [one, *rest]} if rest else one)
     del schema[key]
     _add(schema, {"anyOf": ways} if ways else False)
 
 
-def _are_apart(one: Schema, other: Schema, around: dict[str, Any], resolver: Resolver) -> bool:
-    """Whether two schemas have nothing in common that a third one around them admits by its types."""
+def _clashes(schemas: list[Schema], around: dict[str, Any], resolver: Resolver) -> list[set[int]]:
+    """Return which others each schema may have something in common with that the one around them admits."""
+    clashes: list[set[int]] = [set() for _ in schemas]
     types = {"type": around["type"]} if "type" in around else {}
-    first, second = (types | choice if isinstance(choice, dict) else choice for choice in (one, other))
-    return are_disjoint(first, second, resolver)
+    typed = [types | choice if isinstance(choice, dict) else choice for choice in schemas]
+    if are_told_apart(schemas, resolver) or are_told_apart(typed, resolver):
+        return clashes
+    for i, j in combinations(range(len(typed)), 2):
+        if not are_disjoint(typed[i], typed[j], resolver):
+            clashes[i].add(j)
+            clashes[j].add(i)
+    return clashes
 
 
 def _required_too(schema: dict[str, Any], key: str, resolver: Resolver) -> None:
