@@ -1,9 +1,13 @@
 """A device that is lost costs time, and no request."""
 
+import threading
+import time
+from collections.abc import Callable
+
 import pytest
 from rase_core.answer import StopReason
 from rase_core.decoder import Batch, BatchDecoder
-from rase_core.errors import BackendFailure, DeviceLost, EngineError, StoreError
+from rase_core.errors import BackendFailure, DeviceLost, EngineError, ShuttingDown, StoreError
 from rase_core.generation import generate
 from rase_core.sampling import GenerationConfig
 from rase_core.scheduler import GenerationRequest, Scheduler, SchedulerLimits
@@ -120,7 +124,7 @@ def test_without_another_decoder_everybody_is_told_and_the_scheduler_has_ended()
 
 
 def test_a_decoder_that_cannot_be_had_is_what_everybody_is_told_of() -> None:
-    def fail(error: DeviceLost) -> BatchDecoder:
+    def fail(error: DeviceLost, check: Callable[[], None]) -> BatchDecoder:
         raise BackendFailure("no memory for the weights") from error
 
     with Scheduler(decoder(3), replace=fail) as scheduler:
@@ -131,7 +135,7 @@ def test_a_decoder_that_cannot_be_had_is_what_everybody_is_told_of() -> None:
 
 
 def test_an_error_of_another_kind_is_told_by_its_message_and_advice() -> None:
-    def fail(error: DeviceLost) -> BatchDecoder:
+    def fail(error: DeviceLost, check: Callable[[], None]) -> BatchDecoder:
         raise StoreError("the model's file is gone", "put it back") from error
 
     with Scheduler(decoder(3), replace=fail) as scheduler:
@@ -140,6 +144,28 @@ def test_an_error_of_another_kind_is_told_by_its_message_and_advice() -> None:
             handle.result()
     assert failure.value.message == "the scheduler has stopped: the model's file is gone"
     assert failure.value.advice == "put it back"
+
+
+@pytest.mark.parametrize("grace", [0, 0.2])
+def test_a_scheduler_is_closed_while_another_decoder_is_on_its_way(grace: float) -> None:
+    is_loading = threading.Event()
+
+    def load(error: DeviceLost, check: Callable[[], None]) -> BatchDecoder:
+        is_loading.set()
+        while True:
+            time.sleep(0.01)
+            check()
+
+    scheduler = Scheduler(decoder(3), replace=load)
+    handle = scheduler.submit(GenerationRequest([1, 1], SEEDED))
+    assert is_loading.wait(30)
+    closer = threading.Thread(target=scheduler.close, args=(grace,), daemon=True)
+    closer.start()
+    closer.join(30)
+    assert not closer.is_alive()
+    for failing in (handle.result, lambda: scheduler.submit(GenerationRequest([1, 1], SEEDED))):
+        with pytest.raises(ShuttingDown):
+            failing()
 
 
 @pytest.mark.parametrize("at", [1, 5, 9, 14])

@@ -271,7 +271,7 @@ def test_closing_without_grace_fails_what_is_not_finished(decoder: HistoryDecode
     waiting = scheduler.submit(GenerationRequest(PROMPT, SHORT))
     closing = threading.Thread(target=scheduler.close)
     closing.start()
-    while not scheduler._is_aborted:
+    while not scheduler._abortion.is_due:
         closing.join(0.001)
     gate.open()
     closing.join(10)

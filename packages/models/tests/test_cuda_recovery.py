@@ -2,7 +2,6 @@
 
 import logging
 from collections.abc import Iterator
-from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -13,14 +12,14 @@ from rase_core.sampling import GenerationConfig
 from rase_core.scheduler import Piece
 from rase_models import Engine
 from rase_models.backends.cuda import CudaBackend
-from rase_models.decoder import ProgramDecoder
 from rase_models.gguf import open_gguf
 from rase_models.loading import load_decoder, load_on
 from rase_models.lost_devices import LOST_DEVICES, LostDevices
 from rase_models.request import Completion, Terms
+from rase_models.room import Check, nothing_against
 from rase_models.session import Session
 from rase_models.session_loader import SessionLoader
-from rase_models.standby import Standby
+from rase_models.standby import Spare, Standby
 from rase_models.testing import write_tiny_model
 from rase_models.testing_cuda import EmulatedDevice, has_compiler
 from rase_models.testing_sketches import sketch, write_gguf
@@ -44,7 +43,10 @@ def session_on(device: EmulatedDevice, engine: Engine) -> Session:
     """Return a session whose decoder is on the device, as the loader makes one on a GPU."""
     session, path = engine.load("tiny"), engine.inspect("tiny").weights_path
     emulated = load_on(CudaBackend(device), open_gguf(path))
-    spare = partial(load_decoder, path, "cpu")
+
+    def spare(check: Check) -> Spare:
+        return Spare(load_decoder(path, "cpu"))
+
     return Session(session.manifest, GPU, emulated, session.tokenizer, session.template, load_spare=spare)
 
 
@@ -147,10 +149,10 @@ def test_without_a_spare_the_loss_is_what_requests_fail_with(engine: Engine) -> 
 def test_a_spare_that_is_lost_too_is_not_loaded_again(engine: Engine) -> None:
     path = engine.inspect("tiny").weights_path
 
-    def load() -> ProgramDecoder:
-        return load_on(CudaBackend(EmulatedDevice()), open_gguf(path))
+    def load(check: Check = nothing_against) -> Spare:
+        return Spare(load_on(CudaBackend(EmulatedDevice()), open_gguf(path)))
 
-    standby = Standby(load(), GPU, load_spare=load, lost=LostDevices())
+    standby = Standby(load().decoder, GPU, load_spare=load, lost=LostDevices())
     standby.replace(DeviceLost("cuda", "gone"))
     with pytest.raises(DeviceLost):
         standby.replace(DeviceLost("cuda", "gone"))

@@ -31,7 +31,7 @@ from rase_models.request import (
     TermOptions,
     Terms,
 )
-from rase_models.session_cache import Check, nothing_against
+from rase_models.room import Check, nothing_against
 from rase_models.text_stream import IsCancelled, TextStream
 from rase_models.tokenizers import fitted, load_tokenizer, tokenizer_from_gguf
 from rase_models.typed_answers import T, TypedStream, format_of

@@ -14,8 +14,9 @@ from rase_models.kv_type import KvType
 from rase_models.lost_devices import LOST_DEVICES
 from rase_models.memory_plan import MemoryPlan
 from rase_models.model_store import ModelStore
+from rase_models.room import Check, nothing_against
 from rase_models.session import Session
-from rase_models.session_cache import Check, SessionCache, nothing_against
+from rase_models.session_cache import SessionCache
 from rase_models.session_loader import SessionLoader
 
 

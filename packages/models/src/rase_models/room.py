@@ -13,15 +13,29 @@ from rase_models.session import Session
 PATIENCE_SECONDS = 30.0
 """How long a model waits for those in use to be idle."""
 
+Check = Callable[[], object]
+"""Raises why a model is not wanted any more."""
+
+TakeRoom = Callable[[MemoryPlan, Check], object]
+"""Takes the memory of a plan, in place of what it took for the same model before, or raises why not."""
+
 _POLL_SECONDS = 0.25
 """How soon a model that waits finds one that was loaded and that nobody uses."""
+
+
+def nothing_against() -> None:
+    """Check nothing."""
+
+
+def unlimited(plan: MemoryPlan, check: Check) -> None:
+    """Let a model have all memory."""
 
 
 class Place:
     """A model's share of the memory, from before it is loaded until it is gone."""
 
-    def __init__(self, room: "Room", model_id: str, nbytes: int) -> None:
-        self.model_id, self.nbytes = model_id, nbytes
+    def __init__(self, room: "Room", model_id: str) -> None:
+        self.model_id, self.nbytes = model_id, 0
         self._room = room
         self._session: weakref.ref[Session] | None = None
 
@@ -50,6 +64,13 @@ class Place:
         self._session = weakref.ref(session)
         session.on_gone = self.release
 
+    def fit(self, plan: MemoryPlan, check: Check = nothing_against) -> None:
+        """Take or give back what a plan differs by from what there is, as when another device computes.
+
+        Raises what `Room.take` raises; the place stays as it was then.
+        """
+        self._room.fit(self, plan, check)
+
     def release(self) -> None:
         """Give it back."""
         self._room.release(self)
@@ -70,25 +91,35 @@ class Room:
         self._places: list[Place] = []
         self._change, self._changes = threading.Condition(), 0
 
-    def take(self, model_id: str, plan: MemoryPlan, check: Callable[[], object] = lambda: None) -> Place:
+    def take(self, model_id: str, plan: MemoryPlan, check: Check = nothing_against) -> Place:
         """Take the memory of a model, letting go of those that were idle for longest where it is needed.
 
         Raises ModelTooLarge when it can never have so much, MemoryTaken when those in use do not let it, and
         what `check` raises, which says whether it is still wanted.
         """
-        place, limit = Place(self, model_id, plan.total), self.limit
-        if limit is not None and plan.total > limit:
-            raise ModelTooLarge(model_id, plan.total, limit, plan.parts())
+        place = self.place(model_id)
+        place.fit(plan, check)
+        return place
+
+    def place(self, model_id: str) -> Place:
+        """Return a place of no size."""
+        return Place(self, model_id)
+
+    def fit(self, place: Place, plan: MemoryPlan, check: Check = nothing_against) -> None:
+        """Give a place the size of a plan; see Place."""
+        model_id, needed, limit = place.model_id, plan.total, self.limit
+        if limit is not None and needed > limit:
+            raise ModelTooLarge(model_id, needed, limit, plan.parts())
         end = monotonic() + self._patience
         while True:
             check()
             seen, is_last = self._changes, monotonic() >= end
-            if self._add(place) or limit is None:
-                return place
-            if self._make_way(place, limit):
+            if self._resize(place, needed) or limit is None:
+                return
+            if self._make_way(place, needed, limit):
                 continue
             if is_last:
-                raise MemoryTaken(model_id, place.nbytes, limit, self._users())
+                raise MemoryTaken(model_id, needed, limit, self._users(place))
             self._wait(seen, end)
 
     def release(self, place: Place) -> None:
@@ -104,25 +135,30 @@ class Room:
             self._changes += 1
             self._change.notify_all()
 
-    def _add(self, place: Place) -> bool:
-        """Add a place if there is room for it, and say whether there is."""
+    def _resize(self, place: Place, nbytes: int) -> bool:
+        """Give a place so many bytes if there is room for them, and say whether there is."""
         with self._change:
-            taken = sum(other.nbytes for other in self._places)
-            has_room = self.limit is None or taken + place.nbytes <= self.limit
+            taken = sum(other.nbytes for other in self._others(place))
+            has_room = self.limit is None or taken + nbytes <= self.limit
             if has_room:
-                self._places.append(place)
+                place.nbytes = nbytes
+                self._places = [*self._others(place), place]
             return has_room
 
-    def _make_way(self, place: Place, limit: int) -> bool:
+    def _others(self, place: Place) -> list[Place]:
+        return [other for other in self._places if other is not place]
+
+    def _make_way(self, place: Place, needed: int, limit: int) -> bool:
         """Let the session go that was idle for longest, where one must go and that can be enough.
 
         Not under the lock: the thread of the session, which is waited for, gives its place back.
         """
         evict = self._evict()
         with self._change:
-            idle = sorted((other for other in self._places if other.is_idle), key=lambda p: p.idle_since)
-            staying = sum(other.nbytes for other in self._places if not other.is_leaving)
-        excess = staying + place.nbytes - limit
+            others = self._others(place)
+            idle = sorted((other for other in others if other.is_idle), key=lambda p: p.idle_since)
+            staying = sum(other.nbytes for other in others if not other.is_leaving)
+        excess = staying + needed - limit
         if evict is None or not 0 < excess <= sum(other.nbytes for other in idle):
             return False
         sessions = (other.session for other in idle)
@@ -134,6 +170,6 @@ class Room:
             seconds = min(max(end - monotonic(), 0.0), _POLL_SECONDS)
             self._change.wait_for(lambda: self._changes != seen, seconds)
 
-    def _users(self) -> list[str]:
+    def _users(self, place: Place) -> list[str]:
         with self._change:
-            return sorted(place.model_id for place in self._places if not place.is_idle)
+            return sorted(other.model_id for other in self._others(place) if not other.is_idle)

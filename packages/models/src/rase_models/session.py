@@ -36,7 +36,6 @@ class Session:
     Attributes:
         computing: its decoder, on which device that is, and why on no other.
         layers: how many the model has.
-        memory: what it was planned to take; None where nobody planned.
         keep_alive: the seconds that it may stay idle; None for ever.
         on_idle: called with the session when nobody uses it any more, from any thread.
         on_gone: called when its memory is free again.
@@ -56,10 +55,10 @@ class Session:
         load_spare: LoadSpare | None = None,
     ) -> None:
         self.manifest = manifest
-        self.computing = Standby(decoder, device, fallback, load_spare)
+        self.computing = Standby(decoder, device, fallback, load_spare, memory=memory)
         self.tokenizer = tokenizer
         self.formats = FormatCompiler(tokenizer)
-        self.memory, self.layers = memory, layers
+        self.layers = layers
         self.keep_alive: float | None = None
         self.on_idle: Callable[[Session], None] = _ignore
         self.on_gone: Callable[[], None] = _do_nothing
@@ -81,6 +80,11 @@ class Session:
     def fallback(self) -> str | None:
         """Why that is not the device that was asked for; None if it is."""
         return self.computing.fallback
+
+    @property
+    def memory(self) -> MemoryPlan | None:
+        """What it was planned to take; None where nobody planned."""
+        return self.computing.memory
 
     @property
     def decoder(self) -> ProgramDecoder:

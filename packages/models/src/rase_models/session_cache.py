@@ -18,16 +18,9 @@ from rase_models.device_check import choose_device, may_fall_back
 from rase_models.expiry import Expiry
 from rase_models.model_load import ModelLoad
 from rase_models.profile import Profile
-from rase_models.room import PATIENCE_SECONDS, Room
+from rase_models.room import PATIENCE_SECONDS, Check, Room, nothing_against
 from rase_models.session import Session
 from rase_models.session_loader import SessionLoader
-
-Check = Callable[[], object]
-"""Raises why a model is not wanted any more."""
-
-
-def nothing_against() -> None:
-    """Check nothing."""
 
 
 class _Key(NamedTuple):
@@ -204,9 +197,9 @@ class SessionCache:
         load = partial(loader.load, manifest, key.device, may_fall_back=key.may_fall_back)
         if self._room.limit is None:
             return load()
-        place = self._room.take(manifest.id, loader.plan(manifest, key.device), check)
+        place = self._room.place(manifest.id)
         try:
-            session = load()
+            session = load(room=place.fit, check=check)
         except BaseException:
             place.release()
             raise

@@ -23,7 +23,7 @@ from rase_core.errors import (
 )
 from rase_core.hashing import hash_file
 from rase_core.manifest import ModelFormat, ModelKind, ModelManifest
-from rase_core.progress import Progress
+from rase_core.progress import Progress, ProgressEvent
 from rase_core.scheduler import SchedulerLimits
 
 from rase_models.architectures import build_program
@@ -40,7 +40,9 @@ from rase_models.loading import load_gguf
 from rase_models.lost_devices import CPU, LOST_DEVICES
 from rase_models.memory_plan import MemoryPlan, memory_plan
 from rase_models.registration import ARCHITECTURE_ALIASES
+from rase_models.room import Check, TakeRoom, nothing_against, unlimited
 from rase_models.session import Session
+from rase_models.standby import Spare
 from rase_models.tokenizers import Tokenizer, fitted, load_tokenizer, tokenizer_from_gguf
 
 _CONTEXTS_KEPT, _SHARE_KEPT = 4, 4
@@ -76,28 +78,40 @@ class SessionLoader:
     digests: FileDigests = field(default_factory=FileDigests)
     loads: Counter[str] = field(default_factory=Counter)
 
-    def load(self, manifest: ModelManifest, device: str, *, may_fall_back: bool = False) -> Session:
+    def load(
+        self,
+        manifest: ModelManifest,
+        device: str,
+        *,
+        may_fall_back: bool = False,
+        room: TakeRoom = unlimited,
+        check: Check = nothing_against,
+    ) -> Session:
         """Load a model and hash its files in the same pass.
 
-        Where the device was lost before, and where it fails and the model `may_fall_back`, the CPU has it.
+        Where the device fails and the model `may_fall_back`, and where it was lost in the midst of serving or
+        of such a load, the CPU has it.
+        `room` is asked for the memory of each device before that has the model, also when one is lost later.
 
         Raises IntegrityMismatch when a file is not the one that was registered, ArchitectureMismatch, and
-        what `load_gguf`, `load_tokenizer`, `tokenizer_from_gguf` and `fitted` raise. Nothing stays in
-        memory then.
+        what `room`, `load_gguf`, `load_tokenizer`, `tokenizer_from_gguf` and `fitted` raise. Nothing stays
+        in memory then.
         """
         reason = LOST_DEVICES.reason(device)
         try:
             if reason is None:
-                return self._load(manifest, device)
+                return self._load(manifest, device, room, check)
         except (BackendUnavailable, BackendFailure) as error:
             named = LOST_DEVICES.add(device, error) if isinstance(error, DeviceLost) else error
             if not may_fall_back or self.gpu_layers is not None:
                 raise
             reason = named.message
         logger.warning("the model %s is on the %s: %s", manifest.id, CPU, reason)
-        return self._load(manifest, CPU, reason)
+        return self._load(manifest, CPU, room, check, reason)
 
-    def _load(self, manifest: ModelManifest, device: str, fallback: str | None = None) -> Session:
+    def _load(
+        self, manifest: ModelManifest, device: str, room: TakeRoom, check: Check, fallback: str | None = None
+    ) -> Session:
         _check_kind(manifest)
         attached = _attached_tokenizer(manifest)
         with self._explaining(manifest):
@@ -107,6 +121,7 @@ class SessionLoader:
             if fallback is None:
                 check_gpu_layers(self.gpu_layers, layers_of(file), device)
             plan = self._plan(file, device, manifest.context_length)
+            room(plan, check)
             vocab_size = build_program(file).vocab_size
             tokenizer = tokenizer_from_gguf(file) if attached is None else attached
         tokenizer = fitted(tokenizer, file, vocab_size)
@@ -126,16 +141,19 @@ class SessionLoader:
                 plan,
                 fallback,
                 layers_of(file),
-                partial(replace(self, progress=None)._spare, manifest),
+                partial(replace(self, progress=None)._spare, manifest, room),
             )
 
-    def _spare(self, manifest: ModelManifest) -> ProgramDecoder:
+    def _spare(self, manifest: ModelManifest, room: TakeRoom, check: Check) -> Spare:
         """Load the weights again, on the CPU; raises what `load` raises for them."""
-        with self._explaining(manifest):
+        loader = replace(self, progress=_hearing(check))
+        check()
+        with loader._explaining(manifest):
             file = open_gguf(manifest.weights_path)
             _check_parts(manifest, file)
-            plan = self._plan(file, CPU, manifest.context_length)
-            return _verified(manifest, file, partial(self._decoder, file, CPU, plan))
+            plan = loader._plan(file, CPU, manifest.context_length)
+            room(plan, check)
+            return Spare(_verified(manifest, file, partial(loader._decoder, file, CPU, plan)), plan)
 
     def plan(self, manifest: ModelManifest, device: str) -> MemoryPlan:
         """Return how much memory a model would take, reading no more than its header.
@@ -224,6 +242,13 @@ class SessionLoader:
             return self.limits
         kept = min(_CONTEXTS_KEPT * decoder.context_length, capacity // _SHARE_KEPT)
         return replace(self.limits, cached_tokens=kept)
+
+
+def _hearing(check: Check) -> Progress:
+    def hear(event: ProgressEvent) -> None:
+        check()
+
+    return hear
 
 
 def registered_tokenizer(manifest: ModelManifest) -> Tokenizer:

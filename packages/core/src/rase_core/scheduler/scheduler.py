@@ -3,23 +3,27 @@
 import threading
 from collections.abc import Callable
 from dataclasses import replace as replaced
+from functools import partial
 from itertools import count
 from queue import SimpleQueue
 from time import perf_counter
 from types import TracebackType
-from typing import Self
+from typing import Self, TypeAlias
 
 from rase_core.deadline import waitable
 from rase_core.decoder import BatchDecoder
-from rase_core.errors import BackendFailure, EngineError, ShuttingDown
+from rase_core.errors import BackendFailure, DeviceLost, EngineError, ShuttingDown
 from rase_core.scheduler.events import Event, OnEvent
 from rase_core.scheduler.handle import Handle
 from rase_core.scheduler.limits import SchedulerLimits
 from rase_core.scheduler.line import WaitingLine
-from rase_core.scheduler.loop import Loop, Replace
+from rase_core.scheduler.loop import Loop
 from rase_core.scheduler.request import GenerationRequest
 from rase_core.scheduler.snapshot import Snapshot
 from rase_core.scheduler.ticket import OnSettled, Ticket
+
+ReplaceWhile: TypeAlias = Callable[[DeviceLost, Callable[[], None]], BatchDecoder]
+"""As `loop.Replace`, and calls the check now and then, which raises ShuttingDown when that is not wanted."""
 
 
 class Scheduler:
@@ -27,7 +31,8 @@ class Scheduler:
 
     Each answer is the one that `generate` gives for its request alone, whatever else is served. `on_end` is
     called by that thread when it is done with the decoder. `replace`, called there too, gives the decoder
-    that goes on when the device of this one is lost; without it all requests fail with DeviceLost.
+    that goes on when the device of this one is lost, unless it is closed meanwhile; without it all requests
+    fail with DeviceLost.
     """
 
     def __init__(
@@ -36,14 +41,15 @@ class Scheduler:
         limits: SchedulerLimits | None = None,
         clock: Callable[[], float] = perf_counter,
         on_end: Callable[[], None] | None = None,
-        replace: Replace | None = None,
+        replace: ReplaceWhile | None = None,
     ) -> None:
         self._limits, self._clock = limits or SchedulerLimits(), clock
         self._on_end = on_end
         self._line = WaitingLine(self._limits.waiting, self._limits.running)
-        self._loop = Loop(decoder, self._line, self._limits, clock, replace)
+        self._abortion = _Abortion()
+        wanted = None if replace is None else partial(_replace, replace, self._abortion)
+        self._loop = Loop(decoder, self._line, self._limits, clock, wanted)
         self._numbers = count()
-        self._is_aborted = False
         self._failure: BaseException | None = None
         self._thread = threading.Thread(target=self._serve, name="rase-scheduler", daemon=True)
         self._thread.start()
@@ -100,17 +106,19 @@ class Scheduler:
         if threading.current_thread() is self._thread:
             return
         self._thread.join(waitable(grace))
-        self._is_aborted = True
+        self._abortion.is_due = True
         self._thread.join()
 
     def _serve(self) -> None:
         try:
             while self._loop.is_busy or self._line.wait():
-                if self._is_aborted:
+                if self._abortion.is_due:
                     self._loop.fail_all(ShuttingDown())
                 else:
                     self._loop.step()
             self._loop.close()
+        except ShuttingDown as error:
+            self._loop.abandon(error)
         except BaseException as error:  # noqa: BLE001 - nobody may wait for a thread that is gone
             self._failure = error
             self._line.close()
@@ -118,6 +126,22 @@ class Scheduler:
         finally:
             if self._on_end is not None:
                 self._on_end()
+
+
+class _Abortion:
+    """Whether what is under way is to end at once."""
+
+    def __init__(self) -> None:
+        self.is_due = False
+
+    def check(self) -> None:
+        """Raise ShuttingDown when it is."""
+        if self.is_due:
+            raise ShuttingDown
+
+
+def _replace(replace: ReplaceWhile, abortion: _Abortion, error: DeviceLost) -> BatchDecoder:
+    return replace(error, abortion.check)
 
 
 def _failure(error: BaseException) -> BackendFailure:

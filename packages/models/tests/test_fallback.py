@@ -1,0 +1,99 @@
+"""The CPU in place of a device that fails: when it may be, and with room for the model."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from rase_core.errors import DeviceLost, ModelTooLarge, ShuttingDown
+from rase_core.registry import ModelRegistry
+from rase_core.sampling import GenerationConfig
+from rase_models import Engine, SessionCache
+from rase_models.memory_plan import MemoryPlan
+from rase_models.request import Completion, Terms
+from rase_models.room import Check
+from rase_models.session_loader import SessionLoader
+from rase_models.testing_faults import LosingLoader
+
+QUESTION = Completion("Hello", Terms(config=GenerationConfig(temperature=0, max_tokens=3, ignore_eos=True)))
+LOSS = DeviceLost("cuda", "gone")
+
+
+class Taken:
+    """Room of which it is known who asked for it."""
+
+    def __init__(self) -> None:
+        self.plans: list[MemoryPlan] = []
+
+    def __call__(self, plan: MemoryPlan, check: Check) -> None:
+        self.plans.append(plan)
+
+
+@pytest.fixture
+def registry(tmp_path: Path, tiny_path: Path) -> Iterator[ModelRegistry]:
+    with Engine(tmp_path / "store", "reference") as engine:
+        engine.import_model(tiny_path, "tiny")
+    yield ModelRegistry(tmp_path / "store")
+
+
+def test_the_cpu_is_given_room_of_its_own_when_it_loads_in_place_of_a_device(registry: ModelRegistry) -> None:
+    manifest, taken = registry.get("tiny"), Taken()
+    loader = LosingLoader(extra="cuda:91", losses=1)
+    session = loader.load(manifest, "cuda:91", may_fall_back=True, room=taken)
+    assert session.device == "cpu"
+    assert [plan.weights > 0 for plan in taken.plans] == [False, True]
+    assert session.memory == taken.plans[-1] == SessionLoader().plan(manifest, "cpu")
+    assert len(session.submit(QUESTION.request(session)).result()[0].tokens) == 3
+    session.retire()
+
+
+def test_the_cpu_is_given_room_of_its_own_when_it_takes_over(registry: ModelRegistry) -> None:
+    manifest, taken = registry.get("tiny"), Taken()
+    session = LosingLoader(extra="cuda:92").load(manifest, "cuda:92", room=taken)
+    assert (session.device, session.memory) == ("cuda:92", taken.plans[0])
+    session.computing.replace(LOSS)
+    assert session.device == "cpu"
+    assert session.memory == taken.plans[-1] == SessionLoader().plan(manifest, "cpu")
+    assert len(session.submit(QUESTION.request(session)).result()[0].tokens) == 3
+    session.retire()
+
+
+@pytest.mark.parametrize("checks", [0, 1, 3])
+def test_a_spare_that_nobody_wants_any_more_is_not_loaded(registry: ModelRegistry, checks: int) -> None:
+    session = LosingLoader(extra="cuda:93").load(registry.get("tiny"), "cuda:93")
+    left = iter(range(checks))
+
+    def check() -> None:
+        if next(left, None) is None:
+            raise ShuttingDown
+
+    with pytest.raises(ShuttingDown):
+        session.computing.replace(LOSS, check)
+    session.retire()
+
+
+def test_models_that_move_to_the_cpu_count_there_for_the_memory_of_all(registry: ModelRegistry) -> None:
+    plan = SessionLoader(max_memory=10**9).plan(registry.get("tiny"), "cpu")
+    loader = LosingLoader(extra="cuda:94", kv_memory=plan.kv, max_memory=plan.total - 1)
+    cache = SessionCache(loader, patience=0)
+    session = cache.get_or_load(registry, "tiny", "cuda:94")
+    with pytest.raises(ModelTooLarge):
+        session.computing.replace(LOSS)
+    cache.clear()
+
+
+def test_idle_models_go_for_one_that_moves_to_the_cpu(registry: ModelRegistry, tiny_path: Path) -> None:
+    with Engine(registry.store, "reference") as engine:
+        engine.import_model(tiny_path, "other")
+    cpu = SessionLoader().plan(registry.get("tiny"), "cpu")
+    kv = cpu.kv or 1
+    small = LosingLoader(extra="cuda:95", kv_memory=kv).plan(registry.get("tiny"), "cuda:95")
+    limit = SessionLoader(kv_memory=kv).plan(registry.get("tiny"), "cpu").total + small.total - 1
+    cache = SessionCache(LosingLoader(extra="cuda:95", kv_memory=kv, max_memory=limit), patience=0)
+    session = cache.get_or_load(registry, "tiny", "cuda:95")
+    cache.get_or_load(registry, "other", "cuda:95")
+    assert len(cache.sessions()) == 2
+    assert session.enter()
+    session.computing.replace(LOSS)
+    assert cache.sessions() == [session]
+    session.leave()
+    cache.clear()
