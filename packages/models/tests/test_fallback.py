@@ -35,6 +35,19 @@ def registry(tmp_path: Path, tiny_path: Path) -> Iterator[ModelRegistry]:
     yield ModelRegistry(tmp_path / "store")
 
 
+@pytest.mark.parametrize(("may_fall_back", "gpu_layers"), [(False, None), (False, -1), (True, -1)])
+def test_a_device_asked_for_that_is_lost_in_loading_is_an_error_each_time(
+    registry: ModelRegistry, may_fall_back: bool, gpu_layers: int | None
+) -> None:
+    manifest, loader = registry.get("tiny"), LosingLoader(extra="cuda:90", losses=2, gpu_layers=gpu_layers)
+    for _ in range(2):
+        with pytest.raises(DeviceLost):
+            loader.load(manifest, "cuda:90", may_fall_back=may_fall_back)
+    session = loader.load(manifest, "cuda:90", may_fall_back=may_fall_back)
+    assert (session.device, session.fallback) == ("cuda:90", None)
+    session.retire()
+
+
 def test_the_cpu_is_given_room_of_its_own_when_it_loads_in_place_of_a_device(registry: ModelRegistry) -> None:
     manifest, taken = registry.get("tiny"), Taken()
     loader = LosingLoader(extra="cuda:91", losses=1)

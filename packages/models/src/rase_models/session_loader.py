@@ -102,9 +102,9 @@ class SessionLoader:
             if reason is None:
                 return self._load(manifest, device, room, check)
         except (BackendUnavailable, BackendFailure) as error:
-            named = LOST_DEVICES.add(device, error) if isinstance(error, DeviceLost) else error
             if not may_fall_back or self.gpu_layers is not None:
-                raise
+                raise  # without a note of a loss: the next one to ask is to hear of it, too
+            named = LOST_DEVICES.add(device, error) if isinstance(error, DeviceLost) else error
             reason = named.message
         logger.warning("the model %s is on the %s: %s", manifest.id, CPU, reason)
         return self._load(manifest, CPU, room, check, reason)
