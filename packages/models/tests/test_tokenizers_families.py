@@ -44,6 +44,13 @@ FAMILIES: dict[str, dict[str, Any]] = {
     "llama3": _metadata(
         "gpt2", (*SPECIAL, *CHARACTER_OF_BYTE.values(), "he"), KINDS, merges=("h e",), pre="llama-bpe"
     ),
+    "hybriddna": _metadata(
+        "hybriddna",
+        (*SPECIAL, *CHARACTER_OF_BYTE.values(), "he", "<dna>", "</dna>", "<oov>", "ACGTAC\ue000"),
+        KINDS,
+        merges=("h e",),
+        pre="qwen2",
+    ),
     "llama": _metadata("llama", *SPELT, scores=_scores(len(SPELT[0]))),
     "gemma4": _metadata("gemma4", *SPELT, merges=("h e", "l l", "▁ he")),
     "whitespace": _metadata("whitespace", *SPELT, merges=("h e", "l l")),
@@ -94,7 +101,7 @@ WORD_MERGES = ("h e", "l l", "he ll", "hell o", "▁ hello", "w o", "wo r", "▁
 def _with_control_words(family: str, words: tuple[str, ...]) -> dict[str, Any]:
     """Return a vocabulary in which these are control tokens, and that has what merges to them."""
     given = FAMILIES[family]
-    space = "Ġ" if given["model"] == "gpt2" else "▁"
+    space = "Ġ" if "Ġ" in given["tokens"] else "▁"
     merged = tuple(merge.replace("▁", space) for merge in WORD_MERGES)
     kinds = dict(zip(given["tokens"], given["token_type"].tolist(), strict=True))
     joined = ("".join(merge.split(" ")) for merge in merged)
@@ -210,7 +217,7 @@ def test_scores_without_end_are_named_or_taken(family: str, score: float) -> Non
 CYCLES = st.lists(st.tuples(st.sampled_from(PIECES), st.sampled_from(PIECES)).map(" ".join), max_size=20)
 
 
-@pytest.mark.parametrize("family", ["gpt2", "llama3", "gemma4", "whitespace"])
+@pytest.mark.parametrize("family", ["gpt2", "llama3", "hybriddna", "gemma4", "whitespace"])
 @settings(deadline=None)
 @given(merges=CYCLES, text=st.text("helo wrd\n", max_size=40))
 def test_merges_in_a_circle_end(family: str, merges: list[str], text: str) -> None:

@@ -12,6 +12,7 @@ from rase_core.weights import GGUF_MAGIC
 
 from rase_models.gguf import GgufFile, open_gguf
 from rase_models.tokenizers.byte_level import ByteLevelBpe, byte_level_bytes
+from rase_models.tokenizers.dna import DnaWithin, dna_bytes
 from rase_models.tokenizers.gguf_encoder import MARKER_KINDS, GgufEncoder, TextModel
 from rase_models.tokenizers.highest_score import HighestScore
 from rase_models.tokenizers.kinds import TokenKind
@@ -79,6 +80,13 @@ def _byte_level(file: GgufFile, pre: PreTokenizer) -> Tokenizer:
     vocabulary = read_vocabulary(file, adds_bos=pre.adds_bos)
     model = ByteLevelBpe(vocabulary, file.strings(MERGES_KEY), pre)
     return _tokenizer(file, vocabulary, model, byte_level_bytes, Losses())
+
+
+def _dna(file: GgufFile) -> Tokenizer:
+    pre = pre_tokenizer(file.string("tokenizer.ggml.pre", "default"))
+    vocabulary = read_vocabulary(file, adds_bos=pre.adds_bos)
+    text = ByteLevelBpe(vocabulary, file.strings(MERGES_KEY), pre)
+    return _tokenizer(file, vocabulary, DnaWithin(vocabulary, text), dna_bytes, None)
 
 
 def _raw_bpe(file: GgufFile, pre: PreTokenizer) -> Tokenizer:
@@ -155,6 +163,7 @@ MODELS: Mapping[str, Callable[[GgufFile], Tokenizer]] = {
     "rwkv": _rwkv,
     "whitespace": _words,
     "plamo2": _highest_score,
+    "hybriddna": _dna,
 }
 """By `tokenizer.ggml.model`."""
 
