@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from rase_models.constraints.response_format import JSON_WHITESPACE
-from rase_models.constraints.schema import Place, SchemaDocument, prepared
+from rase_models.constraints.schema import prepared_once
 
 if TYPE_CHECKING:
     from rase_models.chat.tool_calls.call_format import CallFormat
@@ -110,9 +110,9 @@ class _Rules:
                 written += 1
 
     def _prepared(self, schema: Mapping[str, object]) -> Mapping[str, object]:
-        root = dict(schema)
-        body = prepared(SchemaDocument(root), root, Place(), is_lenient=self._is_lenient)
-        body = body if isinstance(body, dict) else {} if body else {"enum": []}
+        body = prepared_once(schema, is_lenient=self._is_lenient)
+        if isinstance(body, bool):
+            body = {} if body else {"enum": []}
         return {**body, "x-guidance": self._guidance}
 
     def _until(self, until: Until) -> str:

@@ -2,6 +2,7 @@
 
 from rase_models.constraints.schema.document import Place, SchemaDocument
 from rase_models.constraints.schema.fault import fault_of
+from rase_models.constraints.schema.kept import prepared_once
 from rase_models.constraints.schema.preparation import prepared
 
-__all__ = ["Place", "SchemaDocument", "fault_of", "prepared"]
+__all__ = ["Place", "SchemaDocument", "fault_of", "prepared", "prepared_once"]
