@@ -343,6 +343,16 @@ def test_a_schema_of_too_many_parts_is_refused(compiler: FormatCompiler) -> None
         compiler.compile(ResponseFormat.json_schema({"anyOf": choices}))
 
 
+@pytest.mark.parametrize("sign", [":", "::="])
+@pytest.mark.parametrize("rule", ['"x" {} | "y"', '{} "x" | "y"'])
+def test_a_grammar_of_too_many_rules_is_refused(compiler: FormatCompiler, sign: str, rule: str) -> None:
+    first = {":": "start", "::=": "root"}[sign]
+    rules = [f"{first} {sign} r0", *(f"r{i} {sign} {rule.format(f'r{i + 1}')}" for i in range(20_000))]
+    form = ResponseFormat.grammar("\n".join([*rules, f'r20000 {sign} "z"']))
+    with pytest.raises(UnenforceableFormat, match="more than 1000 rules"):
+        compiler.compile(form)
+
+
 def test_choices_must_be_texts() -> None:
     for options in ([], "yes", ["a", 1]):
         with pytest.raises(UnenforceableFormat, match="texts"):

@@ -1,6 +1,7 @@
 """From a format to the rules of an answer, through llguidance."""
 
 import json
+import re
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Mapping
@@ -22,6 +23,8 @@ if TYPE_CHECKING:
     from llguidance import LLMatcher, LLTokenizer
 
 _KEPT = 64
+_MOST_WAYS = 20_000
+"""How many ways to go on an answer may have at one place; llguidance's own limit is a tenth of it."""
 
 
 class CompiledFormat:
@@ -103,7 +106,9 @@ class FormatCompiler:
             grammar = _GRAMMARS[form.kind](form.text)
         except (ValueError, RecursionError) as error:
             raise _fault(form, str(error)) from error
-        limits = LLParserLimits(verbose_errors=False, max_lexer_states=self._most_states)
+        limits = LLParserLimits(
+            verbose_errors=False, max_lexer_states=self._most_states, max_items_in_row=_MOST_WAYS
+        )
         make = partial(LLMatcher, self._table, grammar, log_level=0, limits=limits)
         matcher = make()
         if matcher.is_error():
@@ -159,9 +164,16 @@ def _choice(text: str) -> str:
     return grammar_from("choice", text)
 
 
+_RULE = re.compile(r"^[ \t]*[?!]*[A-Za-z_][^\n\"/]*:", re.MULTILINE)
+_MOST_RULES = 1000
+"""Of a client's grammar: llguidance goes from rule to rule on the stack, whose end is that of the process."""
+
+
 def _grammar(text: str) -> str:
     from llguidance import grammar_from
 
+    if sum(1 for _ in _RULE.finditer(text)) > _MOST_RULES:
+        raise UnenforceableFormat(FormatKind.GRAMMAR, f"it has more than {_MOST_RULES} rules")
     return grammar_from("grammar", text)
 
 
