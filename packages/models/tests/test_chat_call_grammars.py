@@ -7,6 +7,7 @@ from itertools import permutations
 import numpy as np
 import pytest
 from rase_core.constraint import Allowed
+from rase_core.errors import UnenforceableFormat
 from rase_models.chat.dialect import chat_dialect
 from rase_models.chat.options import ChatOptions
 from rase_models.chat.tool_calls import CallFormat, CallGrammar, Tool
@@ -185,13 +186,39 @@ def test_arguments_that_may_lack_come_in_their_order_and_with_separators_between
     assert not admits(compiler, tokenizer, grammar, "[t(a=1, )]")
 
 
-def test_a_grammar_grows_no_faster_than_the_arguments_that_may_lack(
-    compiler: FormatCompiler, tokenizer: Tokenizer
+@pytest.mark.parametrize("required", [[], ["p0"]])
+@pytest.mark.parametrize("name", ["llama-pythonic", "gemma"])
+def test_a_call_may_have_very_many_arguments_that_may_lack(
+    compiler: FormatCompiler, tokenizer: Tokenizer, name: str, required: list[str]
 ) -> None:
-    tool = Tool("t", "", {"type": "object", "properties": {f"p{i}": {"type": "string"} for i in range(300)}})
-    grammar = CallGrammar(of("llama-pythonic"), [tool], False, lambda _: None).demanded()
-    assert len(grammar) < 300 * 300
-    assert admits(compiler, tokenizer, grammar, '[t(p3="a", p299="b")]')
+    properties = {f"p{i}": {"type": "string"} for i in range(800)}
+    tool = Tool("t", "", {"type": "object", "properties": properties, "required": required})
+    grammar = CallGrammar(of(name), [tool], False, lambda _: None).demanded()
+    assert len(grammar) < 800 * 300
+    calls = {
+        "llama-pythonic": '[t(p0="a", p3="a", p799="b")]',
+        "gemma": '<|tool_call>call:t{p0:<|"|>a<|"|>,p3:<|"|>a<|"|>,p799:<|"|>b<|"|>}<tool_call|>',
+    }
+    assert admits(compiler, tokenizer, grammar, calls[name])
+    assert not admits(compiler, tokenizer, grammar, calls[name].replace("p3", "p799"))
+
+
+def test_a_call_of_more_arguments_than_can_be_followed_is_refused() -> None:
+    tool = Tool("t", "", {"type": "object", "properties": {f"p{i}": {} for i in range(2001)}})
+    with pytest.raises(UnenforceableFormat, match="more than 2000 arguments"):
+        CallGrammar(of("gemma"), [tool], False, lambda _: None).demanded()
+
+
+@pytest.mark.parametrize("name", ["gemma", "qwen-coder", "glm", "minimax"])
+@pytest.mark.parametrize("choices", [{"const": 3}, {"enum": [1, None]}])
+def test_a_text_that_none_of_its_choices_is_cannot_be_written(
+    compiler: FormatCompiler, name: str, choices: dict[str, object]
+) -> None:
+    kind = {"type": "string", **choices}
+    tool = Tool("t", "", {"type": "object", "properties": {"a": kind}, "required": ["a"]})
+    grammar = CallGrammar(of(name), [tool], False, lambda _: None).demanded()
+    with pytest.raises(UnenforceableFormat, match="nothing satisfies it"):
+        compiler.compile(ResponseFormat.lark(grammar))
 
 
 class Two:

@@ -2,13 +2,17 @@
 
 import json
 from collections.abc import Container, Iterable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import cast
 
-from rase_models.chat.tool_calls.grammar import Lark, Part, Symbol, Text, Until
+from rase_core.errors import UnenforceableFormat
+
+from rase_models.chat.tool_calls.grammar import Json, Lark, Part, Symbol, Text, Until
 from rase_models.chat.tool_calls.tool import Tool
 
 _LONGEST = 10_000
+_MOST_ARGUMENTS = 2000
+_NOTHING = Json({"enum": []})
 
 
 def typed_arguments(pairs: Iterable[tuple[str, str]], tool: Tool | None) -> Mapping[str, object]:
@@ -37,7 +41,12 @@ def required_of(tool: Tool) -> frozenset[str]:
 def listed(
     arguments: Mapping[str, Sequence[Symbol]], required: Container[str], separator: str
 ) -> list[Symbol]:
-    """Return arguments with a separator between them: those that must be there, then the others."""
+    """Return arguments with a separator between them: those that must be there, then the others.
+
+    Raises UnenforceableFormat for more than can be followed.
+    """
+    if len(arguments) > _MOST_ARGUMENTS:
+        raise UnenforceableFormat("tools", f"a tool has more than {_MOST_ARGUMENTS} arguments")
     must = [arguments[key] for key in arguments if key in required]
     may = [arguments[key] for key in arguments if key not in required]
     if not must:
@@ -51,16 +60,29 @@ def listed(
 def _first_and_later(may: Sequence[Sequence[Symbol]], separator: Text) -> list[Symbol]:
     """Return arguments that may all lack: one that comes first, and those behind it.
 
-    What may come behind each is a part, so that the grammar grows no faster than the arguments.
+    They are halved and halved again, so that the grammar grows no faster than they do, and is not deep.
     """
-    first: list[Symbol] = []
-    later: list[Symbol] = []
-    for symbols in reversed(may):
-        argument = Part(symbols)
-        begun = [argument, *later]
-        first = [Part([*begun, Lark("|"), *first])] if first else begun
-        later = [Part([Lark("("), separator, argument, Lark(")?"), *later])]
-    return [Lark("("), *first, Lark(")?")] if first else []
+    ways = [_Optional.of(Part(symbols), separator) for symbols in may]
+    while len(ways) > 1:
+        pairs = zip(ways[::2], ways[1::2], strict=False)
+        ways = [one.then(other) for one, other in pairs] + ways[len(ways) & ~1 :]
+    return [Lark("("), ways[0].begun, Lark(")?")] if ways else []
+
+
+@dataclass(frozen=True, slots=True)
+class _Optional:
+    """Arguments that may lack: `begun` where at least one comes and is the first, `later` behind others."""
+
+    begun: Part
+    later: Part
+
+    @classmethod
+    def of(cls, argument: Part, separator: Text) -> "_Optional":
+        return cls(argument, Part([Lark("("), separator, argument, Lark(")?")]))
+
+    def then(self, other: "_Optional") -> "_Optional":
+        begun = Part([self.begun, other.later, Lark("|"), other.begun])
+        return _Optional(begun, Part([self.later, other.later]))
 
 
 def is_text(schema: Mapping[str, object]) -> bool:
@@ -73,14 +95,12 @@ def is_text(schema: Mapping[str, object]) -> bool:
 def text_until(schema: Mapping[str, object], end: str) -> tuple[Symbol, ...]:
     """Return what an argument that is a text looks like up to `end`: one of the texts allowed, or such a one.
 
-    Formats of such texts are not followed.
+    Formats of such texts are not followed. Where no text is allowed, nothing satisfies what is returned.
     """
     choices = _choices(schema)
     if choices is not None:
-        texts = " | ".join(
-            json.dumps(choice, ensure_ascii=False) for choice in choices if isinstance(choice, str)
-        )
-        return Lark(f"({texts})"), Text(end)
+        texts = [json.dumps(choice, ensure_ascii=False) for choice in choices if isinstance(choice, str)]
+        return (Lark(f"({' | '.join(texts)})"), Text(end)) if texts else (_NOTHING, Text(end))
     least, most, pattern = (schema.get(key) for key in ("minLength", "maxLength", "pattern"))
     until = Until(end, most if isinstance(most, int) and 0 <= most <= _LONGEST else None)
     until = replace(until, least=least) if isinstance(least, int) and 0 <= least <= _LONGEST else until
