@@ -185,6 +185,13 @@ def test_a_long_token_does_no_harm_and_a_huge_one_is_named(family: str) -> None:
         _tokenizer(family, **_longer(family, 1_000_000))
 
 
+@pytest.mark.parametrize("model", ["none", "no_vocab", "test", "plamo3"])
+def test_an_unknown_model_is_named_with_the_known_ones(model: str) -> None:
+    known = "gpt2, llama, gemma4, t5, bert, rwkv, whitespace, plamo2, hybriddna"
+    with pytest.raises(TokenizerError, match=rf"unknown tokenizer model '{model}' .* known: {known}"):
+        _tokenizer("gpt2", model=model)
+
+
 HOSTILE: dict[str, Callable[[dict[str, Any]], dict[str, Any]]] = {
     "tokens": lambda given: {"tokens": (*given["tokens"][:-1], given["tokens"][7])},
     "token_type": lambda given: {"token_type": given["token_type"][:-1]},
