@@ -55,6 +55,8 @@ class ChosenModel:
     def load(self, context_length: int) -> "ProgramDecoder":
         """Load the model for so many tokens, with progress on stderr.
 
+        What is measured is of one device: the CPU does not take over from one that fails.
+
         Raises:
             click.UsageError: more tokens than the model's context.
             IntegrityMismatch: a registered file is not the one that was registered.

@@ -50,7 +50,8 @@ def bench(
 
     MODEL is a registered id, whose files are verified, or the path of a GGUF file. Each round prefills the
     prompt, with the logits of its last token, and decodes after it; one round warms up. With several
-    sequences, decode_tok_s counts the tokens of all of them.
+    sequences, decode_tok_s counts the tokens of all of them. The figures are of one device: when that fails,
+    the CPU does not take over as it does in serving.
     """
     if not (prompt_tokens or gen_tokens):
         raise click.UsageError("nothing to measure: give --prompt-tokens or --gen-tokens more than 0")

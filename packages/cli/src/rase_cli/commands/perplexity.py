@@ -29,7 +29,8 @@ def perplexity(settings: Settings, model: str, file: Path, window: int, as_json:
     """Measure how well a model predicts a text; less is better.
 
     MODEL is a registered id or the path of a GGUF file, FILE a UTF-8 text. The text is cut into windows,
-    and the second half of each one counts, as in llama.cpp's tool of this name.
+    and the second half of each one counts, as in llama.cpp's tool of this name. When the device that computes
+    fails, the CPU does not take over as it does in serving.
     """
     from rase_models.perplexity import perplexity_by_window
 
