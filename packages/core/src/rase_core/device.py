@@ -6,6 +6,9 @@ from enum import StrEnum
 
 from rase_core.errors import BackendFailure, BackendUnavailable
 
+_MOST_DIGITS = 4
+"""Of the number of a GPU."""
+
 
 class DevicePreference(StrEnum):
     """The device a caller asks for; `auto` is the first usable one of CUDA, Metal and CPU.
@@ -49,7 +52,6 @@ def device_number(text: str) -> int | None:
     return int(number) if number else None
 
 
-_MOST_DIGITS = 4
 _AUTO_ORDER = (DevicePreference.CUDA, DevicePreference.METAL, DevicePreference.CPU)
 
 

@@ -54,12 +54,7 @@ def hub_errors(repo: str) -> Iterator[None]:
     """Turn what huggingface_hub, the network and the disk raise into HubError; to hold no code of callers."""
     try:
         yield
-    except (
-        transport_error(),
-        _invalid_url(),
-        OSError,
-        ValueError,
-    ) as error:  # some take odd settings for values
+    except (transport_error(), _invalid_url(), OSError, ValueError) as error:
         message, advice = _words(error)
         values = {"repo": repo, "error": str(error) or type(error).__name__, "status": _status(error)}
         raise HubError(message.format(**values), advice.format(**values)) from error
@@ -84,6 +79,7 @@ def _words(error: BaseException) -> tuple[str, str]:
         return _NOT_ASKED  # the certificates
     if isinstance(error, OSError) and error.errno is not None:
         return _DISK_FULL if error.errno in (errno.ENOSPC, errno.EDQUOT) else _NO_CACHE
+    # Some take odd settings for values.
     is_setting = isinstance(error, (ValueError, _invalid_url())) and not isinstance(error, JSONDecodeError)
     return _NOT_ASKED if is_setting else _NO_NETWORK
 
