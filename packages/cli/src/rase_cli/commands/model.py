@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypedDict, Unpack
 
 import click
 from rase_core.errors import EngineError
@@ -43,6 +43,15 @@ CHAT_TEMPLATE = click.option(
 )
 
 
+class _Facts(TypedDict):
+    """What the file says of a model unless it is given."""
+
+    architecture: str | None
+    context_length: int | None
+    chat_template: str | None
+    tokenizer: Path | None
+
+
 @click.group()
 def model() -> None:
     """Register, list, check and remove models. Weights stay where they are."""
@@ -71,11 +80,8 @@ def import_model(
     model_id: str | None,
     program: str | None,
     kind: str,
-    architecture: str | None,
-    context_length: int | None,
-    chat_template: str | None,
-    tokenizer: Path | None,
     as_json: bool,
+    **facts: Unpack[_Facts],
 ) -> None:
     """Register the GGUF file at PATH, in place, with all parts of a split model.
 
@@ -84,20 +90,12 @@ def import_model(
     from rase_core.manifest import ModelKind
 
     if program is not None:
-        _refuse_with_from(kind, architecture, context_length, chat_template, tokenizer)
+        _refuse_with_from(kind, *facts.values())
         return import_found(settings, program, path, model_id, as_json=as_json)
     if path is None or model_id is None:
         raise click.UsageError(f"Missing {'argument PATH' if path is None else 'option --id'}.")
     with open_engine(settings) as engine:
-        manifest = engine.import_model(
-            path,
-            model_id,
-            kind=ModelKind(kind),
-            architecture=architecture,
-            context_length=context_length,
-            chat_template=chat_template,
-            tokenizer=tokenizer,
-        )
+        manifest = engine.import_model(path, model_id, kind=ModelKind(kind), **facts)
     return done(f"registered {summary(manifest)}", model_record(manifest), as_json=as_json)
 
 

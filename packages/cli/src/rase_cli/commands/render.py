@@ -2,6 +2,7 @@
 
 import sys
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
@@ -10,6 +11,9 @@ from rase_cli.direct import choose
 from rase_cli.output import answer, emit_json, emit_table
 from rase_cli.settings import STORE, Settings, pass_settings, shared_options
 from rase_cli.terminal import is_terminal
+
+if TYPE_CHECKING:
+    from rase_models.tokenizers import Tokenizer
 
 _FILE = click.Path(path_type=Path)
 
@@ -57,13 +61,15 @@ def render(
         continue_final_message=is_continued,
         **options.template_values(),
     )
+    return _show(text, tokenizer, tokens=tokens, as_json=as_json)
+
+
+def _show(text: str, tokenizer: "Tokenizer", *, tokens: bool, as_json: bool) -> None:
     ids = tokenizer.encode_prompt(text)  # which names what the model cannot read
     if not tokens and not as_json:
         answer(text)
         return answer("\n") if is_terminal(sys.stdout) else None
     if as_json:
         return emit_json({"prompt": text, "tokens": ids}, indent=None)
-    pieces = [tokenizer.decode([token], skip_special_tokens=False) for token in ids]
-    return emit_table(
-        ("id", "token"), [(token, ascii(piece)) for token, piece in zip(ids, pieces, strict=True)]
-    )
+    pieces = [ascii(tokenizer.decode([token], skip_special_tokens=False)) for token in ids]
+    return emit_table(("id", "token"), list(zip(ids, pieces, strict=True)))
