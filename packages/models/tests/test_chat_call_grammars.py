@@ -1,6 +1,7 @@
 """The grammars of calls that must come and of calls that may, byte by byte, for every family."""
 
 import json
+import re
 from collections.abc import Sequence
 from itertools import permutations
 
@@ -219,6 +220,59 @@ def test_a_text_that_none_of_its_choices_is_cannot_be_written(
     grammar = CallGrammar(of(name), [tool], False, lambda _: None).demanded()
     with pytest.raises(UnenforceableFormat, match="nothing satisfies it"):
         compiler.compile(ResponseFormat.lark(grammar))
+
+
+@pytest.mark.parametrize(
+    "pattern",
+    [
+        "^a|b$",
+        "a|^b|c",
+        "^a$|^b$",
+        "^(?:a|b)$",
+        r"a\\$",
+        r"a\\\$",
+        r"^[|^$(]+$",
+        "a/b",
+        "",
+        "^$",
+        r"\||b$",
+        "(a|b)c",
+    ],
+)
+def test_a_text_has_a_match_of_its_pattern(
+    compiler: FormatCompiler, tokenizer: Tokenizer, pattern: str
+) -> None:
+    kind = {"type": "string", "pattern": pattern}
+    tool = Tool("t", "", {"type": "object", "properties": {"a": kind}, "required": ["a"]})
+    grammar = CallGrammar(of("gemma"), [tool], False, lambda _: None).demanded()
+    for text in (
+        "a",
+        "b",
+        "ab",
+        "ba",
+        "xab",
+        "abx",
+        "a\\",
+        "a\\x",
+        "a$",
+        "a\\$",
+        "|^$",
+        "xa/bx",
+        "",
+        "xac",
+        "cx",
+    ):
+        call = f'<|tool_call>call:t{{a:<|"|>{text}<|"|>}}<tool_call|>'
+        assert admits(compiler, tokenizer, grammar, call) is bool(re.search(pattern, text)), text
+
+
+@pytest.mark.parametrize("pattern", ["(^a|b)c", "a$b", "a(b$)", "x^"])
+def test_anchors_within_a_pattern_are_refused_by_name(pattern: str) -> None:
+    kind = {"type": "string", "pattern": pattern}
+    tool = Tool("t", "", {"type": "object", "properties": {"a": kind}})
+    with pytest.raises(UnenforceableFormat, match=r"'pattern' .* at the ends alone"):
+        CallGrammar(of("gemma"), [tool], False, lambda _: None).demanded()
+    assert CallGrammar(of("gemma"), [tool], False, lambda _: None, is_lenient=True).demanded()
 
 
 class Two:

@@ -3,9 +3,12 @@
 import json
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from rase_core.errors import UnenforceableFormat
+
+from rase_models.chat.tool_calls.whole_pattern import whole_pattern
 from rase_models.constraints.response_format import JSON_WHITESPACE
 from rase_models.constraints.schema import prepared_once
 
@@ -97,9 +100,17 @@ class _Rules:
         lines = list(self._lines_of_parts())
         for until, name in self._untils.items():
             is_text = self._special(until.text) is None
-            lines.append(f"{name.upper()}: {_any_text(until)}")
+            lines.append(f"{name.upper()}: {self._any_text(until)}")
             lines += [f"{name}[suffix={_quoted(until.text)}]: {name.upper()}"] if is_text else []
         return lines
+
+    def _any_text(self, until: Until) -> str:
+        try:
+            return _any_text(until)
+        except UnenforceableFormat:
+            if not self._is_lenient:
+                raise
+            return _any_text(replace(until, pattern=None))
 
     def _lines_of_parts(self) -> Iterator[str]:
         """Yield the rules of parts, which may have further ones in them."""
@@ -195,23 +206,7 @@ def _any_text(until: Until) -> str:
     is_bounded = until.least or until.most is not None
     most = "" if until.most is None else until.most
     text = f"/(?s:.{{{until.least},{most}}})/" if is_bounded else "/(?s:.*)/"
-    return text if until.pattern is None else f"{text} & /{_unanchored(until.pattern)}/"
-
-
-def _unanchored(pattern: str) -> str:
-    """Return the pattern of whole texts in which another one, as JSON Schema means it, has a match."""
-    begin = "" if pattern.startswith("^") else "(?s:.*)"
-    is_ended = pattern.endswith("$") and not pattern.endswith(r"\$")
-    end = "" if is_ended else "(?s:.*)"
-    body = pattern[not begin : len(pattern) - is_ended]
-    return f"{begin}(?:{_SLASH.sub(_with_slash, body)}){end}"
-
-
-_SLASH = re.compile(r"\\.|/|\n", re.DOTALL)
-
-
-def _with_slash(found: "re.Match[str]") -> str:
-    return {"/": r"\/", "\n": r"\n"}.get(found[0], found[0])
+    return text if until.pattern is None else f"{text} & /{whole_pattern(until.pattern)}/"
 
 
 def _escaped(text: str) -> str:
