@@ -1,6 +1,7 @@
 """Rules of which one is enough, and rules one after the other."""
 
 from collections.abc import Sequence
+from functools import reduce
 
 import numpy as np
 from rase_core.constraint import Allowed, Constraint
@@ -20,8 +21,7 @@ class Either:
 
     def allowed(self) -> Allowed:
         """Return which tokens may come next, bool [vocab]."""
-        masks = [_mask(rules) for rules in self._rules]
-        return masks[0] if len(masks) == 1 else np.logical_or.reduce(masks)
+        return reduce(np.logical_or, map(_mask, self._rules))
 
     def forced(self) -> Sequence[int]:
         """Return tokens that must come next."""
