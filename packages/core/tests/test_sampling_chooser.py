@@ -126,6 +126,18 @@ def test_more_of_the_likeliest_are_asked_for_where_few_do_not_reach_top_p() -> N
     assert ranker.asked == [(2, 64, True), (1, 512, False), (1, 4096, False)]
 
 
+@pytest.mark.parametrize(("asking", "ranked"), [([], []), ([5], [1]), ([1, 6], [2]), ([0, 1, 2, 5, 7], [8])])
+def test_rows_are_ranked_alone_where_few_are_asked_for(asking: list[int], ranked: list[int]) -> None:
+    ranker = Counting()
+    rows = np.random.default_rng(4).normal(0, 9, (8, 5000)).astype(np.float32)
+    config = GenerationConfig(top_k=0, repetition_penalty=1.3)
+    samplers = [Sampler(config, row, [1, 2, 3]) if row in asking else None for row in range(8)]
+    chosen = Chooser(ranker).choose(samplers, [3] * 8, rows)
+    alone = [OPEN if one is None else one.sample(row, 3) for one, row in zip(samplers, rows, strict=True)]
+    assert chosen == alone
+    assert [count for count, *_ in ranker.asked] == ranked
+
+
 def test_rows_without_a_sampler_are_left_open() -> None:
     rows = np.random.default_rng(3).normal(0, 3, (3, 100)).astype(np.float32)
     chosen = Chooser(NumpyRanker()).choose(

@@ -18,6 +18,8 @@ _BREADTH, _WIDER = 64, (512, 4096)
 _MOST = 512
 """The largest number that a request may set."""
 
+_FEW = 2
+"""Rows that are ranked are copied where they are at most one in so many."""
 _UNSOUND = -1
 
 
@@ -64,11 +66,7 @@ class Chooser:
     ) -> None:
         """Write to `chosen` what can be told by the likeliest."""
         vocab_size = logits.shape[1]
-        breadth = max(_breadth(one.sampler.config, vocab_size) for one in asked)
-        with_totals = any(_looks_at_totals(one.sampler.config) for one in asked)
-        top = self._ranker.top_logits(logits, breadth, with_totals=with_totals)
-        totals = top.totals if top.totals is not None else np.zeros(len(logits))
-        ranking = _Ranking.of(range(len(logits)), top, logits, totals)
+        ranking = self._ranking(asked, logits)
         sound = [one for one in asked if ranking.is_sound(one.row, changes.get(one.row))]
         asked = ranking.choose(sound, chosen)
         for wider in _WIDER:
@@ -76,7 +74,20 @@ class Chooser:
                 return
             rows = [one.row for one in asked]
             top = self._ranker.top_logits(logits[rows], wider)
-            asked = _Ranking.of(rows, top, logits[rows], totals[rows]).choose(asked, chosen)
+            totals = ranking.totals[[ranking.places[row] for row in rows]]
+            asked = _Ranking.of(rows, top, logits[rows], totals).choose(asked, chosen)
+
+    def _ranking(self, asked: "list[_Asked]", logits: Logits) -> "_Ranking":
+        """Rank as many as are looked at first, of the rows that are asked for where these are few."""
+        breadth = max(_breadth(one.sampler.config, logits.shape[1]) for one in asked)
+        with_totals = any(_looks_at_totals(one.sampler.config) for one in asked)
+        rows: Sequence[int] = range(len(logits))
+        if len(asked) * _FEW <= len(logits):  # else it takes longer to copy them
+            rows = [one.row for one in asked]
+            logits = logits[rows]
+        top = self._ranker.top_logits(logits, breadth, with_totals=with_totals)
+        totals = top.totals if top.totals is not None else np.zeros(len(logits))
+        return _Ranking.of(rows, top, logits, totals)
 
 
 def _breadth(config: GenerationConfig, vocab_size: int) -> int:
