@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 from rase_core.errors import IntegrityMismatch, RequestTimeout, ShuttingDown
+from rase_core.registry import ModelRegistry
 from rase_core.sampling import GenerationConfig
 from rase_models import AsyncEngine, Engine
 from rase_models.async_stream import AsyncHandle
@@ -57,17 +58,31 @@ class Hold:
         assert self.gate.wait(60)
 
 
+class LateRegistry(ModelRegistry):
+    """A registry that knows which model is meant once the gate is open."""
+
+    hold: Hold
+
+    def resolve(self, model_id: str) -> str:
+        self.hold()
+        return super().resolve(model_id)
+
+
 class LateEngine(Engine):
-    """An engine whose threads find out where it computes once the gate is open."""
+    """An engine whose threads find out which model is meant once the gate is open."""
 
     def __init__(self, store: Path) -> None:
         super().__init__(store, "reference")
+        self._registry = self._late = LateRegistry(store)
         self.hold = Hold()
 
     @property
-    def device(self) -> str:
-        self.hold()
-        return super().device
+    def hold(self) -> Hold:
+        return self._late.hold
+
+    @hold.setter
+    def hold(self, hold: Hold) -> None:
+        self._late.hold = hold
 
 
 async def until(condition: Callable[[], bool]) -> None:
