@@ -53,7 +53,8 @@ def test_a_file_is_worked_off_and_summed_up(rase: Run, smol: str, tmp_path: Path
     ]
     again = rase("batch", str(source), str(results), "--json")
     summary = json.loads(again.stdout)
-    assert (summary["earlier"], summary["answered"], summary["tokens"]) == (7, 0, 0)
+    assert (summary["earlier"], summary["answered"], summary["invalid"]) == (5, 0, 2)
+    assert again.returncode == 1
     assert records_of(results) == records
 
 
@@ -98,6 +99,26 @@ def test_limits_are_given_as_options(rase: Run, smol: str, tmp_path: Path) -> No
     record = records_of(results)["task-1"]
     assert isinstance(record["error"], dict)
     assert (record["error"]["code"], record["tries"]) == ("RequestTimeout", 2)
+    again = rase("batch", str(source), str(results), "--max-tokens", "3")
+    assert again.returncode == 0 and "1 answered; " in again.stderr
+    assert records_of(results)["task-1"]["error"] is None
+
+
+def test_errors_of_an_earlier_run_count(rase: Run, smol: str, tmp_path: Path) -> None:
+    source, results = tmp_path / "in.jsonl", tmp_path / "out.jsonl"
+    source.write_text(task(1) + "\n" + task(2, messages=[{"role": "user", "content": "word " * 9000}]))
+    assert rase("batch", str(source), str(results)).returncode == 1
+    again = rase("batch", str(source), str(results))
+    assert again.returncode == 1
+    assert "1 done earlier, 1 failed earlier; " in again.stderr
+
+
+def test_a_missing_folder_for_the_results_is_named(rase: Run, smol: str, tmp_path: Path) -> None:
+    source = tmp_path / "in.jsonl"
+    source.write_text(task(1))
+    done = rase("batch", str(source), str(tmp_path / "nope" / "out.jsonl"))
+    assert done.returncode == 1
+    assert f"there is no folder {tmp_path / 'nope'}" in done.stderr
 
 
 def test_a_file_with_other_lines_is_left_alone(rase: Run, smol: str, tmp_path: Path) -> None:

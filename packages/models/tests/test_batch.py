@@ -318,7 +318,55 @@ def test_a_corrected_line_is_done_the_next_time(engine: Engine, tmp_path: Path) 
     assert run_file(engine, source, results).invalid == 1
     source.write_text(line("a", max_tokens=1) + "\n" + line("b", max_tokens=2))
     summary = run_file(engine, source, results)
-    assert (summary.earlier, summary.answered) == (1, 1)
+    assert (summary.earlier, summary.answered, summary.errors) == (1, 1, 0)
+    records = [json.loads(text) for text in results.read_text().splitlines()]
+    assert sorted((record["custom_id"], record["error"]) for record in records) == [("a", None), ("b", None)]
+
+
+def test_errors_that_may_pass_are_tried_again_and_others_are_counted(engine: Engine, tmp_path: Path) -> None:
+    source, results = write_tasks(tmp_path / "in.jsonl", 4), tmp_path / "out.jsonl"
+    with source.open("a") as file:
+        file.write("\n" + line("long", messages=[{"role": "user", "content": "x" * 300}]) + "\nnonsense")
+    late = run_file(engine, source, results, BatchLimits(timeout=1e-6, retries=0))
+    assert late.failed == late.errors - 1 == 5
+    for answered, earlier in ((4, 1), (0, 5)):
+        again = run_file(engine, source, results)
+        assert (again.answered, again.earlier, again.earlier_failed) == (answered, earlier, 1)
+        assert (again.invalid, again.errors, again.done) == (1, 2, 6)
+        records = [json.loads(text) for text in results.read_text().splitlines()]
+        assert sorted(record["line"] for record in records) == [1, 2, 3, 4, 5, 6]
+        assert {record["line"] for record in records if record["error"]} == {5, 6}
+    assert sorted(path.name for path in tmp_path.glob("*out*")) == [".out.jsonl.lock", "out.jsonl"]
+
+
+@pytest.mark.skipif(os.name == "nt", reason="not everybody may make links")
+@pytest.mark.parametrize(
+    ("code", "is_done"),
+    [
+        ("RequestTimeout", False),
+        ("Cancelled", False),
+        ("MemoryTaken", False),
+        ("DeviceLost", False),
+        ("DeviceOutOfMemory", False),
+        ("SomethingNew", False),
+        ("ContextOverflow", True),
+        ("UnenforceableFormat", True),
+        ("InvalidLogits", True),
+    ],
+)
+def test_an_error_is_a_final_result_where_it_lies_in_the_task(
+    tmp_path: Path, code: str, is_done: bool
+) -> None:
+    results, target = tmp_path / "out.jsonl", tmp_path / "target.jsonl"
+    results.symlink_to(target)
+    record = {"custom_id": "a", "line": 1, "tries": 1, "error": {"code": code, "message": ""}}
+    kept = json.dumps({"custom_id": "b", "line": 2, "tries": 1, "error": None}) + "\n"
+    target.write_text(json.dumps(record) + "\n" + kept)
+    with Journal(results) as journal:
+        assert journal.done == ({"a", "b"} if is_done else {"b"})
+        assert journal.failed == ({"a"} if is_done else set())
+    assert target.read_text().endswith(kept) and (target.read_text() == kept) is not is_done
+    assert results.is_symlink()
 
 
 def test_lines_of_others_are_not_written_over(engine: Engine, tmp_path: Path) -> None:
@@ -347,9 +395,9 @@ def test_what_is_no_file_takes_no_results(tmp_path: Path, name: str) -> None:
     assert sorted(path.name for path in tmp_path.iterdir()) == ["folder", "pipe"]
 
 
-def test_a_file_that_cannot_be_written_is_an_os_error(engine: Engine, tmp_path: Path) -> None:
+def test_a_folder_that_is_missing_is_named(engine: Engine, tmp_path: Path) -> None:
     source = write_tasks(tmp_path / "in.jsonl", 1)
-    with pytest.raises(OSError, match="No such file"):
+    with pytest.raises(UnusableOutput, match=r"there is no folder .*none$"):
         run_file(engine, source, tmp_path / "none" / "out.jsonl")
 
 

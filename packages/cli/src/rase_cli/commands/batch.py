@@ -64,7 +64,9 @@ def batch(
 
     IN.jsonl has the form of OpenAI's batch files, for /v1/chat/completions and /v1/completions. Lines that
     have a result in OUT.jsonl already are left out, so that a batch that was ended goes on when it is begun
-    again. Results come in the order in which they are ready. Exits with 1 when a line has none but an error.
+    again; errors that may pass, such as timeouts, are tried again, and lines that were no tasks are read
+    again. Results come in the order in which they are ready. Exits with 1 when any line has none but an
+    error, also one of an earlier run.
 
     \b
     {"custom_id": "a", "url": "/v1/chat/completions", "body":
@@ -78,7 +80,7 @@ def batch(
         emit_json(_fields(summary))
     else:
         note(_sentence(summary), None)
-    if summary.failed or summary.invalid:
+    if summary.errors:
         raise click.exceptions.Exit(ERROR)
 
 
@@ -111,7 +113,8 @@ def _sentence(summary: "Summary") -> str:
         "answered": summary.answered,
         "failed": summary.failed,
         "invalid": summary.invalid,
-        "done earlier": summary.earlier,
+        "done earlier": summary.earlier - summary.earlier_failed,
+        "failed earlier": summary.earlier_failed,
     }
     told = ", ".join(f"{count} {name}" for name, count in counts.items() if count) or "nothing to do"
     return f"{told}; {summary.tokens} tokens in {summary.seconds:.1f} s, {_speed(summary)}/s"

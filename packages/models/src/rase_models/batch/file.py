@@ -6,8 +6,8 @@ from contextlib import closing
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from rase_models.batch.journal import Journal, key_of
-from rase_models.batch.lines import BatchFile, BatchLine, InvalidLine
+from rase_models.batch.journal import Journal
+from rase_models.batch.lines import BatchFile, InvalidLine
 from rase_models.batch.record import record_of, record_of_invalid
 from rase_models.batch.run import BatchEngine, BatchRun
 from rase_models.batch.task import BatchLimits, BatchResult, BatchTask
@@ -19,7 +19,8 @@ class Summary:
 
     Attributes:
         total: all lines that are not blank.
-        earlier: those that had a result when the batch began.
+        earlier: those that had a final result when the batch began.
+        earlier_failed: those of them whose result is an error.
         answered, failed, invalid: those since; invalid lines are no tasks.
         tries: of all tasks since.
         tokens: generated since, in all tries.
@@ -27,6 +28,7 @@ class Summary:
 
     total: int
     earlier: int = 0
+    earlier_failed: int = 0
     answered: int = 0
     failed: int = 0
     invalid: int = 0
@@ -38,6 +40,11 @@ class Summary:
     def done(self) -> int:
         """How many lines have a result."""
         return self.earlier + self.answered + self.failed + self.invalid
+
+    @property
+    def errors(self) -> int:
+        """How many lines have an error for their result, whenever it came."""
+        return self.earlier_failed + self.failed + self.invalid
 
 
 Progress = Callable[[Summary, Callable[[], int]], None]
@@ -55,8 +62,10 @@ def run_file(
 ) -> Summary:
     """Work off a file of tasks, and write a result for each of its lines.
 
-    Lines that have a result already are left out. Whatever ends it, every task is afterwards either done,
-    with a result, or not, with none. Raises ForeignOutput, OutputInUse, UnusableOutput, OSError.
+    Tasks that have a result already are left out. Errors that may pass are none, nor are lines that were no
+    tasks: these are tried again, and what was written of them is taken away as soon as it begins. Whatever
+    ends it, every task is afterwards either done, with a result, or not, with none. Raises ForeignOutput,
+    OutputInUse, UnusableOutput, OSError.
     """
     tasks = BatchFile(source, engine.default_config)
     with Journal(results) as journal:
@@ -80,7 +89,7 @@ class _Work:
         on_invalid: Callable[[InvalidLine], None] | None,
     ) -> None:
         self._journal, self._on_progress, self._on_invalid = journal, on_progress, on_invalid
-        self._earlier = frozenset(journal.done)
+        self._earlier, self._earlier_failed = frozenset(journal.done), frozenset(journal.failed)
         self._lines: dict[str, int] = {}
         self._started = time.monotonic()
         self.summary = summary
@@ -89,10 +98,10 @@ class _Work:
     def tasks(self, lines: BatchFile) -> Iterator[BatchTask]:
         """Yield the tasks that are not done; other lines get their result at once."""
         for line in lines:
-            if self._is_done(line):
-                self._count(earlier=self.summary.earlier + 1)
-            elif isinstance(line.task, InvalidLine):
+            if isinstance(line.task, InvalidLine):
                 self._refuse(line.task)
+            elif line.task.id in self._earlier:
+                self._skip(line.task.id)
             else:
                 self._lines[line.task.id] = line.number
                 yield line.task
@@ -112,10 +121,9 @@ class _Work:
         if self._on_progress is not None:
             self._on_progress(self.summary, self.tokens)
 
-    def _is_done(self, line: BatchLine) -> bool:
-        is_task = isinstance(line.task, BatchTask)
-        custom_id = line.task.id if isinstance(line.task, BatchTask) else None
-        return key_of(custom_id, line.number, is_task=is_task) in self._earlier
+    def _skip(self, custom_id: str) -> None:
+        summary, failed = self.summary, custom_id in self._earlier_failed
+        self._count(earlier=summary.earlier + 1, earlier_failed=summary.earlier_failed + failed)
 
     def _refuse(self, invalid: InvalidLine) -> None:
         self._journal.write(record_of_invalid(invalid))

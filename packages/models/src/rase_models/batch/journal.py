@@ -2,6 +2,8 @@
 
 import json
 import os
+import shutil
+from collections.abc import Iterator
 from pathlib import Path
 from types import TracebackType
 from typing import BinaryIO, Self
@@ -10,7 +12,7 @@ from rase_core.errors import EngineError
 from rase_core.lock import FileLock
 from rase_core.model_file import irregularity
 
-from rase_models.batch.record import Record
+from rase_models.batch.record import Record, is_final
 
 
 class ForeignOutput(EngineError):
@@ -42,8 +44,11 @@ class UnusableOutput(EngineError):
 class Journal:
     """A file to which results are appended, each whole: one cut off by a kill is taken away, and done again.
 
+    So is every line that is no final result (`is_final`), as soon as the file is opened.
+
     Attributes:
-        done: the custom_ids of tasks, and the numbers of other lines, that have a result.
+        done: the custom_ids of tasks that have a final result.
+        failed: those of them whose result is an error.
 
     Raises ForeignOutput, OutputInUse, UnusableOutput, OSError.
     """
@@ -52,19 +57,22 @@ class Journal:
         self._path = path
         self._lock = FileLock(path.with_name(f".{path.name}.lock"), timeout=0.0)
         self._file: BinaryIO | None = None
-        self.done: set[str | int] = set()
+        self.done: set[str] = set()
+        self.failed: set[str] = set()
 
     def __enter__(self) -> Self:
         if self._path.exists() and (reason := irregularity(self._path.stat().st_mode)):
             raise UnusableOutput(self._path, reason)  # a device or a pipe might be read without end
+        if not self._path.parent.is_dir():
+            raise UnusableOutput(self._path, f"there is no folder {self._path.parent}")
         try:
             self._lock.__enter__()
         except TimeoutError as error:
             raise OutputInUse(self._path) from error
         try:
-            self._file = os.fdopen(os.open(self._path, os.O_RDWR | os.O_CREAT, 0o666), "r+b")
-            self._file.seek(self._read(self._file))
-            self._file.truncate()
+            self._tidy()
+            self._file = self._open()
+            self._file.seek(0, os.SEEK_END)
         except BaseException:
             self.__exit__(None, None, None)
             raise
@@ -84,24 +92,49 @@ class Journal:
         self._file.write(json.dumps(record, ensure_ascii=False).encode() + b"\n")
         self._file.flush()
 
-    def _read(self, file: BinaryIO) -> int:
-        """Note what is done, and return where the whole lines end."""
-        end = 0
+    def _open(self) -> BinaryIO:
+        return os.fdopen(os.open(self._path, os.O_RDWR | os.O_CREAT, 0o666), "r+b")
+
+    def _tidy(self) -> None:
+        """Note what is done, and take away what is to be done again."""
+        with self._open() as file:
+            end = again = 0
+            for line, record in self._records(file):
+                end += len(line)
+                again += not self._is_done(record)
+            file.truncate(end)
+        if again:
+            self._leave_out()
+
+    def _leave_out(self) -> None:
+        """Take away the lines that are not final: all of them or, if this is cut short, none."""
+        path = self._path.resolve()  # where it is a link, it stays one
+        rest = path.with_name(f".{path.name}.rest")
+        with path.open("rb") as before, rest.open("wb") as file:
+            file.writelines(line for line, record in self._records(before) if is_final(record))
+            file.flush()
+            os.fsync(file.fileno())
+        shutil.copymode(path, rest)
+        rest.replace(path)
+
+    def _records(self, file: BinaryIO) -> Iterator[tuple[bytes, Record]]:
         for number, line in enumerate(file, 1):
             if not line.endswith(b"\n"):
-                break
-            self.done.add(self._key(line, number))
-            end += len(line)
-        return end
+                return
+            yield line, self._parsed(line, number)
 
-    def _key(self, line: bytes, number: int) -> str | int:
+    def _parsed(self, line: bytes, number: int) -> Record:
         try:
-            record = json.loads(line)
-            return key_of(record["custom_id"], record["line"], is_task=record["tries"] > 0)
-        except (ValueError, TypeError, KeyError):
+            record: Record = json.loads(line)
+            is_final(record)
+        except (ValueError, TypeError, KeyError, RecursionError):
             raise ForeignOutput(self._path, number) from None
+        return record
 
-
-def key_of(custom_id: str | None, line: int, *, is_task: bool) -> str | int:
-    """Return what a line of the tasks is known by."""
-    return custom_id if is_task and custom_id is not None else line
+    def _is_done(self, record: Record) -> bool:
+        if not is_final(record):
+            return False
+        self.done.add(str(record["custom_id"]))
+        if record.get("error") is not None:
+            self.failed.add(str(record["custom_id"]))
+        return True

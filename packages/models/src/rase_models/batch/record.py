@@ -1,10 +1,10 @@
 """What is written of a task: a line in the form of OpenAI's batch results, with times and tries."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from types import MappingProxyType
 
-from rase_core.errors import EngineError
+from rase_core.errors import ConstraintFailure, EngineError, InvalidLogits, RequestError, TemplateError
 from rase_core.generation import Generation, StopReason
 
 from rase_models.batch.lines import InvalidLine
@@ -22,6 +22,28 @@ FINISH_REASONS: Mapping[StopReason, str] = MappingProxyType(
         StopReason.CANCELLED: "cancelled",
     }
 )
+
+STAYS = (RequestError, ConstraintFailure, TemplateError, InvalidLogits)
+"""The causes that lie in a task itself: it would fail in the same way whenever it is tried."""
+
+
+def is_final(record: Record) -> bool:
+    """Tell whether a record says all that there is to say of a task: an answer, or an error that stays.
+
+    Lines that are no tasks may be corrected, and other errors may pass. Raises KeyError or TypeError for what
+    is no record.
+    """
+    tries, error = record["tries"], record.get("error")
+    if not isinstance(tries, int) or not isinstance(record["line"], int):
+        raise TypeError("no record")
+    if not tries or not isinstance(record["custom_id"], str):
+        return False
+    return not isinstance(error, Mapping) or error.get("code") in _names(STAYS)
+
+
+def _names(classes: Iterable[type]) -> set[str]:
+    """Return what these classes and all that derive from them are called."""
+    return {name for one in classes for name in (one.__name__, *_names(one.__subclasses__()))}
 
 
 def record_of(result: BatchResult, line: int) -> Record:
