@@ -380,9 +380,43 @@ def test_verify_refuses_a_size_that_is_not_the_files(registry: ModelRegistry, we
     size = registry.import_local(weights, "a").size
     path = registry.store / "manifests" / "a.toml"
     path.write_text(path.read_text().replace(f"size = {size}", "size = 5"))
-    with pytest.raises(InvalidManifest, match=f"is 5, but .* has {size} bytes") as caught:
+    with pytest.raises(IntegrityMismatch, match=f"has size {size}, its manifest says 5") as caught:
         registry.verify("a")
-    assert (caught.value.path, caught.value.key) == (path, "size")
+    assert (caught.value.path, caught.value.fact) == (weights, "size")
+
+
+def test_a_manifest_may_begin_with_a_byte_order_mark(registry: ModelRegistry, weights: Path) -> None:
+    manifest = registry.import_local(weights, "a")
+    registry.add_alias("a", "other")
+    path = registry.store / "manifests" / "a.toml"
+    path.write_bytes(b"\xef\xbb\xbf" + path.read_bytes())
+    assert registry.get("other").weights == manifest.weights
+    assert registry.add_alias("a", "third").aliases == ("other", "third")
+    assert registry.broken() == ()
+
+
+def test_a_folder_in_the_place_of_a_manifest_is_left_alone_and_named(
+    registry: ModelRegistry, weights: Path
+) -> None:
+    registry.import_local(weights, "a")
+    folder = registry.store / "manifests" / "b.toml"
+    folder.mkdir()
+    (folder / "mine").write_text("x")
+    with pytest.raises(StoreError, match=r"b\.toml: is a folder in the place of a manifest") as caught:
+        registry.remove("b")
+    assert caught.value.advice == "move it or delete it yourself"
+    assert (folder / "mine").read_text() == "x"
+
+
+def test_an_id_that_is_taken_gets_advice_about_that(registry: ModelRegistry, weights: Path) -> None:
+    registry.import_local(weights, "a")
+    registry.add_alias("a", "gpt")
+    with pytest.raises(InvalidModelId, match="is an alias of 'a'") as caught:
+        registry.import_local(weights, "gpt")
+    assert "rase model alias a gpt --remove" in str(caught.value.advice)
+    with pytest.raises(InvalidModelId, match="in case alone") as caught:
+        registry.import_local(weights, "A")
+    assert "use 'a' itself" in str(caught.value.advice)
 
 
 @pytest.mark.parametrize("missing", ["tokenizer.json", "chat.jinja"])

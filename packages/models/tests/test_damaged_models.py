@@ -55,6 +55,14 @@ def edit_manifest(engine: Engine, old: str, new: str) -> None:
     path.write_text(text.replace(old, new), encoding="utf-8")
 
 
+def test_a_size_that_is_not_the_files_is_refused_by_a_load_as_by_verify(engine: Engine) -> None:
+    size = engine.inspect("tiny").size
+    edit_manifest(engine, f"size = {size}", "size = 5")
+    for call in (engine.verify, engine.load):
+        with pytest.raises(IntegrityMismatch, match=f"has size {size}, its manifest says 5"):
+            call("tiny")
+
+
 def test_weights_with_one_byte_changed_are_refused(engine: Engine, weights: Path) -> None:
     registered = engine.inspect("tiny").weights[0].sha256
     change_byte(weights, weights.stat().st_size - 100)

@@ -63,10 +63,11 @@ class StoreError(EngineError):
 class InvalidModelId(StoreError):
     """A model id has other characters than letters, digits, `-_.`, starts with `-` or `.`, or is taken."""
 
-    def __init__(self, model_id: str, reason: str | None = None) -> None:
+    def __init__(self, model_id: str, reason: str | None = None, advice: str | None = None) -> None:
+        letters = "use letters, digits, '-', '_' and '.', at most 128 of them, not starting with a dot or '-'"
         super().__init__(
             f"invalid model id {model_id!r}" + (f": {reason}" if reason is not None else ""),
-            "use letters, digits, '-', '_' and '.', at most 128 of them, not starting with a dot or '-'",
+            advice or letters,
         )
         self.model_id, self.reason = model_id, reason
 
@@ -103,14 +104,17 @@ class InvalidManifest(StoreError):
 
 
 class IntegrityMismatch(StoreError):
-    """A model's file has another hash than its manifest says."""
+    """A model's file is another than its manifest says: it has another hash, or another size."""
 
-    def __init__(self, model_id: str, path: Path, expected: str, actual: str) -> None:
+    def __init__(
+        self, model_id: str, path: Path, expected: str, actual: str, *, fact: str = "sha256"
+    ) -> None:
         super().__init__(
-            f"model {model_id!r}: {path} has sha256 {actual}, its manifest says {expected}",
+            f"model {model_id!r}: {path} has {fact} {actual}, its manifest says {expected}",
             "restore the file, or import it again if the change was meant",
         )
         self.model_id, self.path, self.expected, self.actual = model_id, path, expected, actual
+        self.fact = fact
 
 
 class NeighbourError(StoreError):

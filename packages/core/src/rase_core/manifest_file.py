@@ -61,7 +61,7 @@ def read_aliases(path: Path) -> tuple[str, ...]:
     """
     try:
         content = _read(path)
-        found = tomllib.loads(content.decode("utf-8")).get("aliases") if b"aliases" in content else None
+        found = tomllib.loads(content.decode("utf-8-sig")).get("aliases") if b"aliases" in content else None
         return tuple(check_alias(alias) for alias in found) if isinstance(found, list) else ()
     except (InvalidManifest, InvalidAlias, ValueError, RecursionError):
         return ()
@@ -150,7 +150,7 @@ def _read(path: Path) -> bytes:
 
 def _decode(path: Path, content: bytes) -> str:
     try:
-        return content.decode("utf-8")
+        return content.decode("utf-8-sig")  # editors on Windows may begin a file with a BOM
     except UnicodeDecodeError as error:
         line = content.count(b"\n", 0, error.start) + 1
         raise InvalidManifest(path, "is not UTF-8 text", line=line) from error

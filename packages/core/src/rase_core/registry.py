@@ -185,9 +185,7 @@ class ModelRegistry:
                 regular_file(path)
         for file in manifest.weights:
             size = _check_hash(manifest.id, file.path, file.sha256, progress)
-            if size != file.size:
-                reason = f"is {file.size}, but {file.path} has {size} bytes"
-                raise InvalidManifest(self._path(manifest.id), reason, key="size")
+            check_size(manifest.id, file, size)
         if manifest.tokenizer and manifest.tokenizer_sha256:
             _check_hash(manifest.id, manifest.tokenizer, manifest.tokenizer_sha256, progress)
         return manifest
@@ -195,7 +193,7 @@ class ModelRegistry:
     def remove(self, model_id: str) -> None:
         """Forget a model, even one whose manifest is broken; its weights stay.
 
-        Raises InvalidModelId, ModelNotFound, and InvalidAlias for an alias.
+        Raises InvalidModelId, ModelNotFound, InvalidAlias for an alias, and StoreError for a folder.
         """
         owner = self.resolve(model_id)
         if owner != model_id:
@@ -204,6 +202,7 @@ class ModelRegistry:
         if f"{model_id}{_SUFFIX}" not in self._names():
             raise ModelNotFound(model_id, [Path(name).stem for name in self._names()])
         with self._writing(model_id):
+            _check_file(self._path(model_id))
             remove_file(self._path(model_id))
 
     def _path(self, model_id: str) -> Path:
@@ -281,9 +280,19 @@ class ModelRegistry:
         for name in self._names():
             known = name.removesuffix(_SUFFIX)
             if known != model_id and known.lower() == model_id.lower():
-                raise InvalidModelId(model_id, f"differs from {known!r} in case alone")
+                advice = f"use {known!r} itself to replace that model, or another id"
+                raise InvalidModelId(model_id, f"differs from {known!r} in case alone", advice)
         if f"{model_id}{_SUFFIX}" not in self._names() and (holder := self._aliases().holder(model_id)):
-            raise InvalidModelId(model_id, f"is an alias of {holder!r}")
+            advice = (
+                f"use another id, or take the alias away: `rase model alias {holder} {model_id} --remove`"
+            )
+            raise InvalidModelId(model_id, f"is an alias of {holder!r}", advice)
+
+
+def _check_file(path: Path) -> None:
+    """Raise StoreError for a folder in a manifest's place, which may hold anybody's files."""
+    if path.is_dir() and not path.is_symlink():
+        raise StoreError(f"{path}: is a folder in the place of a manifest", "move it or delete it yourself")
 
 
 def default_store() -> Path:
@@ -363,6 +372,12 @@ def _weights_file(path: Path, known: Mapping[Path, str], progress: Progress | No
             return WeightsFile(path, known[path], os.fstat(file.fileno()).st_size)
     sha256, size = hash_file(path, progress)
     return WeightsFile(path, sha256, size)
+
+
+def check_size(model_id: str, file: WeightsFile, nbytes: int) -> None:
+    """Raise IntegrityMismatch for a file that has another size than its manifest says."""
+    if nbytes != file.size:
+        raise IntegrityMismatch(model_id, file.path, str(file.size), str(nbytes), fact="size")
 
 
 def _check_hash(model_id: str, path: Path, expected: str, progress: Progress | None) -> int:

@@ -24,6 +24,7 @@ from rase_core.errors import (
 from rase_core.hashing import hash_file
 from rase_core.manifest import ModelFormat, ModelKind, ModelManifest
 from rase_core.progress import Progress, ProgressEvent
+from rase_core.registry import check_size
 from rase_core.scheduler import SchedulerLimits
 
 from rase_models.architectures import build_program
@@ -310,6 +311,7 @@ def _check_digests(manifest: ModelManifest, digests: Sequence[str]) -> None:
     for weights, digest in zip(manifest.weights, digests, strict=True):
         if digest != weights.sha256:
             raise IntegrityMismatch(manifest.id, weights.path, weights.sha256, digest)
+        check_size(manifest.id, weights, weights.path.stat().st_size)
 
 
 def _attached_tokenizer(manifest: ModelManifest) -> Tokenizer | None:
