@@ -15,7 +15,7 @@ from rase_core.sampling import GenerationConfig
 from rase_core.scheduler import Ended, Handle, OnEvent
 
 from rase_models.async_stream import AsyncHandle, AsyncTextStream
-from rase_models.chat.options import ChatOptions
+from rase_models.chat.options import ChatOptions, check_options
 from rase_models.chat.reply import Reply
 from rase_models.engine import Engine
 from rase_models.request import Completion, Conversation, Messages, Prompt, Question, TermOptions, Terms
@@ -140,6 +140,7 @@ class AsyncEngine:
         **terms: Unpack[TermOptions],
     ) -> Reply:
         """Answer a conversation as `chat` does, with tools, told apart into thought, content and calls."""
+        check_options(options)
         question = Conversation(
             messages, Terms.of(config, **terms), options=options or ChatOptions(), is_read=True
         )

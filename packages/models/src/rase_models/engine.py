@@ -7,6 +7,7 @@ from pathlib import Path
 from time import perf_counter
 from typing import Unpack, overload
 
+from rase_core.arguments import CALLBACK, MAYBE_PATH, PATH, TEXT, Kinds, check_arguments
 from rase_core.deadline import Deadline
 from rase_core.device import ProbeReport
 from rase_core.generation import Generation, generate
@@ -16,7 +17,7 @@ from rase_core.scheduler import Handle, OnEvent
 from rase_models.architectures import build_program
 from rase_models.batch.run import BatchRun
 from rase_models.batch.task import BatchLimits, BatchTask
-from rase_models.chat.options import ChatOptions
+from rase_models.chat.options import ChatOptions, check_options
 from rase_models.chat.reply import Reading, Reply
 from rase_models.closing import closed_on_error
 from rase_models.device_check import accelerator, probe_devices
@@ -37,6 +38,15 @@ from rase_models.tokenizers import fitted, load_tokenizer, tokenizer_from_gguf
 from rase_models.typed_answers import T, TypedStream, format_of
 
 OnText = Callable[[str], bool | None]
+
+_KINDS: Kinds = {
+    "cancelled": CALLBACK,
+    "on_event": CALLBACK,
+    "on_text": CALLBACK,
+    "weights": PATH,
+    "tokenizer": MAYBE_PATH,
+    "text": TEXT,
+}
 
 
 class Engine(ModelHost):
@@ -89,6 +99,7 @@ class Engine(ModelHost):
         handle can be iterated. The time of a question that was `asked` before, by time.perf_counter, has
         begun then. Raises what `load` and `chat` raise, and `check` as it does for `load`.
         """
+        check_arguments(_KINDS, on_event=on_event)
         deadline = Deadline(question.terms.timeout, perf_counter() if asked is None else asked)
         with self._cache.lease(self._registry, model_id, self._preference, deadline, check) as session:
             request = replace(question.request(session), asked=deadline.asked)
@@ -96,6 +107,7 @@ class Engine(ModelHost):
 
     def count_tokens(self, model_id: str, text: str) -> int:
         """Return the number of tokens of a text as a prompt of `generate`."""
+        check_arguments(_KINDS, text=text)
         return len(self.load(model_id).tokenizer.encode(text))
 
     def render(
@@ -108,6 +120,7 @@ class Engine(ModelHost):
         options: ChatOptions | None = None,
     ) -> str:
         """Return the prompt that a conversation becomes. Raises TemplateError, InvalidConversation."""
+        check_options(options)
         return self.load(model_id).template.render(
             messages,
             add_generation_prompt=add_generation_prompt,
@@ -211,6 +224,7 @@ class Engine(ModelHost):
         **terms: Unpack[TermOptions],
     ) -> Reply:
         """Answer a conversation as `chat` does, with tools, told apart into thought, content and calls."""
+        check_options(options)
         question = Conversation(
             messages, Terms.of(config, **terms), options=options or ChatOptions(), is_read=True
         )
@@ -321,8 +335,9 @@ class Engine(ModelHost):
     ) -> Generation:
         """Continue a text with a file that is not registered; its own vocabulary counts without a tokenizer.
 
-        Nothing is verified, and nothing stays in memory.
+        `weights` and `tokenizer` are paths. Nothing is verified, and nothing stays in memory.
         """
+        check_arguments(_KINDS, weights=weights, tokenizer=tokenizer)
         file = open_gguf(weights)
         given = tokenizer_from_gguf(file) if tokenizer is None else load_tokenizer(tokenizer)
         program = build_program(file)
@@ -359,11 +374,13 @@ class Engine(ModelHost):
         return self._cache.profile.snapshot(reset=reset)
 
     def _stream(self, model_id: str, question: Question, cancelled: IsCancelled | None) -> TextStream:
+        check_arguments(_KINDS, cancelled=cancelled)
         return TextStream(self.submit(model_id, question), cancelled)
 
     def _answer(
         self, model_id: str, question: Question, on_text: OnText | None, cancelled: IsCancelled | None
     ) -> Generation:
+        check_arguments(_KINDS, on_text=on_text, cancelled=cancelled)
         handle = self.submit(model_id, question)
         with TextStream(handle, cancelled) as stream:
             for text in stream:

@@ -2,12 +2,24 @@
 
 from concurrent.futures import Future
 from pathlib import Path
+from types import NoneType
 from typing import Self
 
+from rase_core.arguments import (
+    CALLBACK,
+    MAYBE_PATH,
+    MAYBE_TEXT,
+    SECONDS,
+    TEXT,
+    Kinds,
+    check_arguments,
+    instance,
+    whole,
+)
 from rase_core.progress import Progress
 from rase_core.scheduler import SchedulerLimits
 
-from rase_models.backends.base import Threads
+from rase_models.backends.base import ThreadCounts, Threads
 from rase_models.device_check import choose_device
 from rase_models.gpu_layers import device_for
 from rase_models.kv_type import KvType
@@ -19,9 +31,30 @@ from rase_models.session import Session
 from rase_models.session_cache import SessionCache
 from rase_models.session_loader import SessionLoader
 
+_BYTES = whole(0, "bytes")
+_KINDS: Kinds = {
+    "store": MAYBE_PATH,
+    "device": TEXT,
+    "threads": instance("a number, ThreadCounts or None", int, ThreadCounts, NoneType),
+    "context_length": whole(1, "tokens"),
+    "kv_memory": _BYTES,
+    "keep_alive": SECONDS,
+    "seconds": SECONDS,
+    "grace": SECONDS,
+    "max_memory": _BYTES,
+    "kv_type": MAYBE_TEXT,
+    "gpu_layers": instance("-1 for all layers, 0 for none, or None", int, NoneType),
+    "limits": instance("SchedulerLimits or None", SchedulerLimits, NoneType),
+    "progress": CALLBACK,
+    "cache": instance("a SessionCache or None", SessionCache, NoneType),
+}
+
 
 class ModelHost(ModelStore):
-    """A store whose models come into memory and are let go of. Thread-safe; the arguments are Engine's."""
+    """A store whose models come into memory and are let go of. Thread-safe; the arguments are Engine's.
+
+    Raises InvalidParameter for an argument of another type or out of its range.
+    """
 
     def __init__(
         self,
@@ -39,6 +72,21 @@ class ModelHost(ModelStore):
         progress: Progress | None = None,
         cache: SessionCache | None = None,
     ) -> None:
+        check_arguments(
+            _KINDS,
+            store=store,
+            device=device,
+            threads=threads,
+            context_length=context_length,
+            kv_memory=kv_memory,
+            keep_alive=keep_alive,
+            max_memory=max_memory,
+            kv_type=kv_type,
+            gpu_layers=gpu_layers,
+            limits=limits,
+            progress=progress,
+            cache=cache,
+        )
         super().__init__(store, progress=progress)
         self._preference = device_for(device, gpu_layers)
         loader = SessionLoader(
@@ -103,7 +151,11 @@ class ModelHost(ModelStore):
         self._cache.clear(self.store, None if model_id is None else self._registry.resolve(model_id))
 
     def keep(self, model_id: str, seconds: float | None) -> None:
-        """Let a model that is in memory stay for so long after it was used last; None for ever."""
+        """Let a model that is in memory stay for so long after it was used last; None for ever.
+
+        Raises InvalidParameter for what is no number of seconds; nothing changes then.
+        """
+        check_arguments(_KINDS, seconds=seconds)
         self._cache.keep(self.store, self._registry.resolve(model_id), seconds)
 
     def estimate(self, model_id: str) -> MemoryPlan:
@@ -120,4 +172,5 @@ class ModelHost(ModelStore):
         not finished within so many seconds fail with ShuttingDown, as do at once those whose prompt is still
         being prepared, or whose model is still being loaded; that is ended, too.
         """
+        check_arguments(_KINDS, grace=grace)
         self._cache.clear(self.store, grace=grace)

@@ -4,10 +4,21 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
 
+from rase_core.arguments import (
+    MAYBE_MAPPING,
+    MAYBE_PATH,
+    MAYBE_TEXT,
+    PATH,
+    TEXT,
+    Kinds,
+    check_arguments,
+    instance,
+    whole,
+)
 from rase_core.errors import InvalidAlias, InvalidManifest, InvalidParameter
 from rase_core.hub import Hub, PulledModel
 from rase_core.hub_listing import split_quant
-from rase_core.manifest import ModelKind, ModelManifest
+from rase_core.manifest import ModelFormat, ModelKind, ModelManifest
 from rase_core.neighbours import FoundModel
 from rase_core.progress import Progress
 from rase_core.registration import ModelFacts, Registration
@@ -17,6 +28,22 @@ from rase_core.sampling import GenerationConfig
 from rase_models.chat import check_given_template
 from rase_models.registration import check_architecture, describe_gguf
 from rase_models.tokenizers import load_tokenizer
+
+_KINDS: Kinds = {
+    "path": PATH,
+    "repo": TEXT,
+    "file": MAYBE_TEXT,
+    "kind": instance("a ModelKind", ModelKind),
+    "architecture": MAYBE_TEXT,
+    "context_length": whole(1, "tokens"),
+    "chat_template": MAYBE_TEXT,
+    "template_file": MAYBE_PATH,
+    "tokenizer": MAYBE_PATH,
+    "tokenizer_repo": MAYBE_TEXT,
+    "tokenizer_file": MAYBE_TEXT,
+    "revision": MAYBE_TEXT,
+    "defaults": MAYBE_MAPPING,
+}
 
 
 class ModelStore:
@@ -58,6 +85,15 @@ class ModelStore:
         What can be wrong with the request or the store is found before the download. Raises HubError, and
         what `import_model` raises.
         """
+        check_arguments(
+            _KINDS,
+            repo=repo,
+            file=file,
+            tokenizer_repo=tokenizer_repo,
+            tokenizer_file=tokenizer_file,
+            revision=revision,
+            **_said(kind, architecture, context_length, chat_template),
+        )
         registration = Registration(
             kind=kind, architecture=architecture, context_length=context_length, chat_template=chat_template
         )
@@ -91,6 +127,14 @@ class ModelStore:
         file that could not be run, InvalidParameter for a context longer than the model's, TokenizerError and
         TemplateError for what was given and cannot be used.
         """
+        check_arguments(
+            _KINDS,
+            path=path,
+            template_file=template_file,
+            tokenizer=tokenizer,
+            defaults=defaults,
+            **_said(kind, architecture, context_length, chat_template),
+        )
         registration = Registration(
             kind=kind,
             architecture=architecture,
@@ -135,6 +179,7 @@ class ModelStore:
 
         Raises ModelNotFound, ModelFileNotFound, TokenizerError for a broken one and for another model's.
         """
+        check_arguments(_KINDS, path=path)
         manifest = self._registry.get(model_id)
         describe_gguf(manifest.weights_path, load_tokenizer(path))
         return self._registry.attach_tokenizer(model_id, Path(path))
@@ -152,8 +197,16 @@ class ModelStore:
         return self._registry.get(model_id)
 
     def verify(self, model_id: str) -> ModelManifest:
-        """Hash a model's files. Raises ModelNotFound, ModelFileNotFound, IntegrityMismatch."""
-        return self._registry.verify(model_id, self._progress)
+        """Hash a model's files, and build what needs no weights.
+
+        Raises ModelNotFound, ModelFileNotFound, IntegrityMismatch, and what `import_model` raises for a file
+        that could not be run.
+        """
+        manifest = self._registry.verify(model_id, self._progress)
+        if manifest.format is ModelFormat.GGUF:
+            tokenizer = None if manifest.tokenizer is None else load_tokenizer(manifest.tokenizer)
+            describe_gguf(manifest.weights_path, tokenizer)
+        return manifest
 
     def remove(self, model_id: str) -> None:
         """Forget a model; its files stay. Raises InvalidModelId, ModelNotFound, InvalidAlias for an alias."""
@@ -196,6 +249,18 @@ class ModelStore:
             describe=_describer(registration),
             progress=self._progress,
         )
+
+
+def _said(
+    kind: ModelKind, architecture: str | None, context_length: int | None, chat_template: str | None
+) -> dict[str, object]:
+    """Return what may be said of a model that is imported or pulled, by name."""
+    return {
+        "kind": kind,
+        "architecture": architecture,
+        "context_length": context_length,
+        "chat_template": chat_template,
+    }
 
 
 def _describer(registration: Registration) -> Callable[[Path], ModelFacts]:

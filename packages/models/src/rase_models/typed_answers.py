@@ -4,6 +4,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from types import TracebackType
 from typing import Any, Generic, Protocol, Self, TypeVar
 
+from rase_core.arguments import Kind, Kinds, check_arguments
 from rase_core.errors import EngineError
 from rase_core.generation import Generation, StopReason
 
@@ -39,8 +40,19 @@ class UnfinishedAnswer(EngineError):
         self.generation = generation
 
 
+def _is_described(kind: object) -> bool:
+    names = ("model_json_schema", "model_validate_json")
+    return isinstance(kind, type) and all(callable(getattr(kind, name, None)) for name in names)
+
+
+_KINDS: Kinds = {
+    "kind": Kind("a class with model_json_schema and model_validate_json, as Pydantic's have", _is_described)
+}
+
+
 def format_of(kind: type[Described]) -> ResponseFormat:
-    """Return the format of objects of a class."""
+    """Return the format of objects of a class. Raises InvalidParameter for what tells no schema."""
+    check_arguments(_KINDS, kind=kind)
     return ResponseFormat.json_schema(kind.model_json_schema())
 
 

@@ -3,7 +3,9 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
+from types import NoneType
 
+from rase_core.arguments import TEXT, Kind, Kinds, check_arguments, instance
 from rase_core.errors import InvalidParameter
 
 from rase_models.chat.tool_calls.tool import Tool
@@ -17,11 +19,24 @@ class ToolChoice(StrEnum):
     REQUIRED = "required"
 
 
+def _are_tools(value: object) -> bool:
+    return isinstance(value, list | tuple) and all(isinstance(tool, Tool) for tool in value)
+
+
+_KINDS: Kinds = {
+    "tools": Kind("a tuple of Tool", _are_tools),
+    "tool_choice": TEXT,
+    "parallel_tool_calls": instance("True or False", bool),
+    "variables": instance("a mapping", Mapping),
+}
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChatOptions:
     """Tools, and what the template is told.
 
-    Raises InvalidParameter for two tools of a name, a choice that is not among them, and one without tools.
+    Raises InvalidParameter for a value of another type, two tools of a name, a choice that is not among
+    them, and one without tools.
 
     Attributes:
         tools: what the model may call.
@@ -36,6 +51,7 @@ class ChatOptions:
     variables: Mapping[str, object] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
+        check_arguments(_KINDS, **{name: getattr(self, name) for name in _KINDS})
         names = [tool.name for tool in self.tools]
         for name in names:
             if names.count(name) > 1:
@@ -61,3 +77,11 @@ class ChatOptions:
         """Return the variables of the template."""
         tools = [tool.as_template_value() for tool in self.active_tools]
         return {**self.variables, **({"tools": tools} if tools else {})}
+
+
+def check_options(options: object) -> None:
+    """Raise InvalidParameter for what is neither ChatOptions nor None."""
+    check_arguments(_OPTIONS, options=options)
+
+
+_OPTIONS: Kinds = {"options": instance("ChatOptions or None", ChatOptions, NoneType)}

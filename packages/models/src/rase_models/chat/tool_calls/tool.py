@@ -4,17 +4,23 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from rase_core.arguments import TEXT, Kinds, check_arguments, instance
 from rase_core.errors import InvalidParameter
 
 _NAME = re.compile(r"[A-Za-z0-9_.:-]{1,128}")
+_KINDS: Kinds = {
+    "name": TEXT,
+    "description": TEXT,
+    "parameters": instance("a JSON schema, as a mapping", Mapping),
+}
 
 
 @dataclass(frozen=True, slots=True)
 class Tool:
     """A function by name, with what it is for and the JSON schema of its arguments, an object.
 
-    Raises InvalidParameter for a name with other characters than letters, digits, `_`, `-`, `.` and `:`, and
-    for a schema of anything but an object.
+    Raises InvalidParameter for a value of another type, for a name with other characters than letters,
+    digits, `_`, `-`, `.` and `:`, and for a schema of anything but an object.
     """
 
     name: str
@@ -22,6 +28,7 @@ class Tool:
     parameters: Mapping[str, object] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
+        check_arguments(_KINDS, name=self.name, description=self.description, parameters=self.parameters)
         if not _NAME.fullmatch(self.name):
             raise InvalidParameter("tools", self.name, "1 to 128 letters, digits, '_', '-', '.' or ':'")
         kind = self.parameters.get("type", "object")
