@@ -30,8 +30,10 @@ from rase_core.errors import (
     UnencodableText,
     UnenforceableFormat,
 )
+from rase_models.constraints.response_format import TOOLS
 
 from rase_api.errors import (
+    BodyTimeout,
     BodyTooLarge,
     HostNotAllowed,
     InvalidApiKey,
@@ -94,6 +96,7 @@ FAULTS: Mapping[type[BaseException], Fault] = {
     ModelTooLarge: Fault(400, REQUEST, "model_too_large"),
     UnknownPath: Fault(404, REQUEST, "unknown_url"),
     MethodNotAllowed: Fault(405, REQUEST, "method_not_supported"),
+    BodyTimeout: Fault(408, REQUEST, "body_timeout", {"Connection": "close"}),
     BodyTooLarge: Fault(413, REQUEST, "request_too_large"),
     UnsupportedMediaType: Fault(415, REQUEST, "unsupported_media_type"),
     QueueFull: Fault(429, "rate_limit_error", "queue_full", LATER),
@@ -135,8 +138,8 @@ def param_of(error: BaseException, names: Names = NO_NAMES) -> str | None:
             return names.get(error.parameter, error.parameter)
         case InvalidConversation(index=int(index)):
             return f"{names.get('prompt', 'prompt')}[{index}]"
-        case UnenforceableFormat(kind="tools"):
-            return "tools"
+        case UnenforceableFormat() if error.kind == TOOLS:
+            return TOOLS
         case UnenforceableFormat() | ConstraintFailure():
             return names.get("response_format", "response_format")
         case ContextOverflow() | InvalidConversation() | TemplateError() | UnencodableText():

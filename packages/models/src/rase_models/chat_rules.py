@@ -18,14 +18,12 @@ from rase_models.constraints import FormatKind, ResponseFormat
 from rase_models.constraints.after_marker import AfterMarker
 from rase_models.constraints.after_thought import AfterThought
 from rase_models.constraints.either import Either, InOrder
+from rase_models.constraints.response_format import TOOLS
 from rase_models.constraints.schema import SchemaDocument, fault_of, prepared_once
 from rase_models.revealing import RevealingStream, silent_ids
 from rase_models.session import Session
 
 MakeRules = Callable[[], Constraint]
-
-TOOLS = "tools"
-"""The kind of an UnenforceableFormat whose fault is a tool's schema."""
 
 
 class ChatRules:

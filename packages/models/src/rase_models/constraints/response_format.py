@@ -14,6 +14,9 @@ JSON_WHITESPACE = r"\x20|\x0D?\x0A[\x20\x09]{0,24}"
 Weak models that may write more of it do so until they are cut off.
 """
 
+MOST_TEXT = 65_536
+"""Characters of a format, a schema or a choice as JSON: reading longer ones would keep others waiting."""
+
 
 class FormatKind(StrEnum):
     """The language that a format is written in."""
@@ -25,16 +28,28 @@ class FormatKind(StrEnum):
     LARK = "lark"
 
 
+TOOLS = "tools"
+"""What stands in the place of a FormatKind in an UnenforceableFormat whose fault is a tool's schema."""
+
+
 @dataclass(frozen=True, slots=True)
 class ResponseFormat:
     """What an answer must look like; made by one of the class methods.
 
     Attributes:
         text: a JSON schema as JSON, a regular expression, a JSON list of texts, or a grammar.
+
+    Raises UnenforceableFormat for a text of more than MOST_TEXT characters, but in LARK, which is made of
+    tools.
     """
 
     kind: FormatKind
     text: str
+
+    def __post_init__(self) -> None:
+        if self.kind is not FormatKind.LARK and len(self.text) > MOST_TEXT:
+            reason = f"it has {len(self.text)} characters; at most {MOST_TEXT} are allowed"
+            raise UnenforceableFormat(self.kind, reason)
 
     @classmethod
     def json_object(cls) -> Self:

@@ -9,6 +9,7 @@ from rase_core.errors import UnenforceableFormat
 
 from rase_models.chat.tool_calls.grammar import Json, Lark, Part, Symbol, Text, Until
 from rase_models.chat.tool_calls.tool import Tool
+from rase_models.constraints.response_format import TOOLS
 
 _LONGEST = 10_000
 _MOST_ARGUMENTS = 2000
@@ -46,7 +47,7 @@ def listed(
     Raises UnenforceableFormat for more than can be followed.
     """
     if len(arguments) > _MOST_ARGUMENTS:
-        raise UnenforceableFormat("tools", f"a tool has more than {_MOST_ARGUMENTS} arguments")
+        raise UnenforceableFormat(TOOLS, f"a tool has more than {_MOST_ARGUMENTS} arguments")
     must = [arguments[key] for key in arguments if key in required]
     may = [arguments[key] for key in arguments if key not in required]
     if not must:

@@ -5,6 +5,8 @@ from collections.abc import Mapping, Sequence
 
 from rase_core.errors import UnenforceableFormat
 
+from rase_models.constraints.response_format import TOOLS
+
 _PIECE = re.compile(r"\\.|\[\^?\]?(?:\\.|[^\]\\])*\]|.", re.DOTALL)
 """What is escaped, a class of characters, or one character."""
 _DEEPER: Mapping[str, int] = {"(": 1, ")": -1}
@@ -39,7 +41,7 @@ def _whole(way: Sequence[str], pattern: str) -> str:
     body = way[is_begun : len(way) - is_ended]
     if "^" in body or "$" in body:
         why = f"'pattern' {pattern[:100]!r}: ^ and $ can be enforced at the ends alone"
-        raise UnenforceableFormat("tools", why)
+        raise UnenforceableFormat(TOOLS, why)
     return f"{'' if is_begun else _ANY}(?:{''.join(body)}){'' if is_ended else _ANY}"
 
 
