@@ -5,6 +5,7 @@ import httpx
 import pytest
 from rase_api import create_app
 from rase_api.testing import ScriptedEngine, served
+from rase_core.scheduler import SchedulerLimits
 from rase_models.engine import Engine
 
 URL = "/v1/completions"
@@ -102,13 +103,18 @@ def test_the_answers_of_one_request_are_bounded(client: httpx.Client) -> None:
     assert refused.json()["error"]["param"] == "sampling_params.n"
 
 
-def test_as_many_choices_may_be_asked_for_as_a_scheduler_runs(smollm2_path: Path, tmp_path: Path) -> None:
+def test_as_many_choices_may_be_asked_for_as_the_engine_runs(smollm2_path: Path, tmp_path: Path) -> None:
     body = {"model": "demo", "prompt": "Hi", "max_tokens": 1}
-    with Engine(tmp_path, "cpu", threads=2, context_length=64) as engine:
+    with Engine(tmp_path, "cpu", threads=2, context_length=64, limits=SchedulerLimits(running=66)) as engine:
         engine.import_model(smollm2_path, "demo")
         with served(create_app(engine)) as url, httpx.Client(base_url=url, timeout=60) as client:
-            answer = client.post(URL, json=body | {"n": 64})
-            assert len(answer.json()["choices"]) == 64
-            refused = client.post(URL, json=body | {"n": 65})
-            assert refused.status_code == 400
-            assert "less than or equal to 64" in refused.json()["error"]["message"]
+            answer = client.post(URL, json=body | {"n": 66})
+            assert len(answer.json()["choices"]) == 66
+            refused = client.post(URL, json=body | {"n": 67})
+            other = {"model": "demo", "text": "Hi", "sampling_params": {"n": 67, "max_new_tokens": 1}}
+            refused_too = client.post("/generate", json=other)
+    for answer, name in ((refused, "n"), (refused_too, "sampling_params.n")):
+        assert answer.status_code == 400
+        assert answer.json()["error"]["message"] == (
+            f"Invalid value for '{name}': expected a whole number of 1 to 66, but got 67."
+        )

@@ -164,7 +164,7 @@ def test_two_names_of_one_parameter_must_agree() -> None:
         ChatRequest.parse(same | {"max_tokens": 6})
 
 
-@pytest.mark.parametrize("n", [0, -1, 129, 10**30])
+@pytest.mark.parametrize("n", [0, -1, 1025, 10**30])
 def test_the_number_of_choices_is_bounded(n: int) -> None:
     with pytest.raises(InvalidValue, match="'n'"):
         ChatRequest.parse(CHAT | {"n": n})

@@ -5,7 +5,6 @@ from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field
 from rase_core.logprobs import Logprobs
-from rase_core.scheduler import SchedulerLimits
 
 from rase_api.errors import InvalidValue, MissingParameter, UnsupportedParameter
 from rase_api.faults import Names
@@ -16,7 +15,8 @@ from rase_api.schemas.response_format import FormattedRequest
 from rase_api.schemas.sampling import SAMPLING, SamplingRequest
 from rase_api.schemas.tools import ToolingRequest, WrittenCall, named_results
 
-MOST_CHOICES = SchedulerLimits().running  # more would be refused by the scheduler
+MOST_CHOICES = 1024
+"""Of any request; an engine takes as many as it may run at once, and says so where that is less."""
 
 
 class StreamOptions(Strict):

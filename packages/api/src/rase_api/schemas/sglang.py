@@ -168,7 +168,11 @@ class SglangRequest(TextRequest):
     def names(self) -> Names:
         """What the request calls the parameters that errors name."""
         name = self.sampling_params.format_name if self.sampling_params is not None else None
-        return {**super().names, **({"response_format": _path(name)} if name is not None else {})}
+        return {
+            **super().names,
+            "n": _path("n"),
+            **({"response_format": _path(name)} if name is not None else {}),
+        }
 
     def _told(self) -> Logprobs | None:
         if not self.return_logprob:
