@@ -11,6 +11,7 @@ import openai
 import pytest
 from pydantic import BaseModel
 from rase_api.app import create_app
+from rase_api.schemas import ChatRequest
 from rase_api.testing import ScriptedEngine, served
 from rase_models import Engine
 from rase_models.constraints import ResponseFormat
@@ -20,6 +21,12 @@ COMPLETION = {"model": "demo", "prompt": "Hi"}
 SCHEMA = {"type": "object", "properties": {"a": {"type": "integer"}}, "required": ["a"]}
 NAMED = {"name": "thing", "schema": SCHEMA, "strict": True}
 URLS = (("/v1/chat/completions", CHAT), ("/v1/completions", COMPLETION))
+
+
+def test_a_schema_is_written_out_once_for_a_body() -> None:
+    option = {"type": "json_schema", "json_schema": NAMED}
+    body = ChatRequest.parse(CHAT | {"response_format": option})
+    assert body.constraint() is not None and body.constraint() is body.constraint()
 
 
 @pytest.mark.parametrize(("url", "body"), URLS)

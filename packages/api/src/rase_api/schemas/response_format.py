@@ -1,6 +1,7 @@
 """What an answer must look like, in OpenAI's words and in those of local servers."""
 
 from collections.abc import Callable, Mapping
+from functools import cached_property
 from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field
@@ -66,7 +67,7 @@ class ConstrainedRequest(Body):
     @property
     def format_name(self) -> str:
         """The parameter that says it."""
-        is_own, _ = self.own_format()
+        is_own, _ = self._own_format
         others = (name for name in FORMATS if getattr(self, name) is not None)
         return self.format_parameter if is_own else next(others, self.format_parameter)
 
@@ -75,7 +76,16 @@ class ConstrainedRequest(Body):
 
         Raises UnenforceableFormat, and a RequestError for two formats.
         """
-        is_own, own = self.own_format()
+        return self._constraint
+
+    @cached_property
+    def _own_format(self) -> tuple[bool, ResponseFormat | None]:
+        """Schemas may be long, and are written out once for each body."""
+        return self.own_format()
+
+    @cached_property
+    def _constraint(self) -> ResponseFormat | None:
+        is_own, own = self._own_format
         given = [name for name in FORMATS if getattr(self, name) is not None]
         names = [self.format_parameter, *given] if is_own else given
         if len(names) > 1:
