@@ -1,17 +1,20 @@
 """Bytes that are no HTTP."""
 
+import asyncio
 import contextlib
 import json
 import socket
 import threading
 import time
 from collections.abc import Iterator
+from types import SimpleNamespace
 
 import httpx
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from rase_api import create_app
+from rase_api.malformed import refusing
 from rase_api.testing import ScriptedEngine, served
 
 CHAT = json.dumps({"model": "demo", "messages": [{"role": "user", "content": "Hi"}], "stream": True}).encode()
@@ -44,6 +47,46 @@ def received(connection: socket.socket) -> bytes:
         while piece := connection.recv(65536):
             found += piece
     return bytes(found)
+
+
+class Written:
+    """A connection that keeps what is written to it."""
+
+    def __init__(self) -> None:
+        self.data, self.is_closed = b"", False
+
+    def write(self, data: bytes) -> None:
+        self.data += data
+
+    def close(self) -> None:
+        self.is_closed = True
+
+
+ANSWERING = {"response_complete": False, "more_body": False}
+
+
+@pytest.mark.parametrize(
+    "known",
+    [
+        {},
+        {"cycle": SimpleNamespace()},
+        {"cycle": SimpleNamespace(response_complete=False)},
+        {"cycle": SimpleNamespace(**ANSWERING)},
+        {"cycle": SimpleNamespace(**ANSWERING), "flow": SimpleNamespace()},
+    ],
+)
+def test_a_connection_ends_without_a_word_where_nobody_knows_what_is_being_answered(
+    known: dict[str, object],
+) -> None:
+    class Other(asyncio.Protocol):
+        transport = Written()
+
+        def send_400_response(self, message: str) -> None:
+            raise NotImplementedError
+
+    protocol = refusing(type("Other", (Other,), known))()
+    protocol.send_400_response("")  # type: ignore[attr-defined]
+    assert (Other.transport.data, Other.transport.is_closed) == (b"", True)
 
 
 @pytest.mark.parametrize(

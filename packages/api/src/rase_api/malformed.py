@@ -16,15 +16,20 @@ def _send_refusal(protocol: asyncio.Protocol, message: str) -> None:
     """Take the place of uvicorn's method of this name.
 
     Whole requests that came before are answered first; the connection ends with the last of their answers.
+    What tells of those is uvicorn's own affair: where it is there no more, the connection ends at once, and
+    with no word that might come in the middle of an answer.
     """
-    cycle = getattr(protocol, "cycle", None)
-    if cycle is None or cycle.response_complete:
-        _refuse(protocol)
-    elif cycle.more_body:  # what is no HTTP is a part of this request
-        _refuse(protocol, is_answering=cycle.response_started)
-    else:
-        cycle.keep_alive = False
-        protocol.flow.pause_reading()  # type: ignore[attr-defined]
+    try:
+        cycle = protocol.cycle  # type: ignore[attr-defined]
+        if cycle is None or cycle.response_complete:
+            _refuse(protocol)
+        elif cycle.more_body:  # what is no HTTP is a part of this request
+            _refuse(protocol, is_answering=cycle.response_started)
+        else:
+            protocol.flow.pause_reading()  # type: ignore[attr-defined]
+            cycle.keep_alive = False
+    except AttributeError:
+        _refuse(protocol, is_answering=True)
 
 
 def _refuse(protocol: asyncio.Protocol, *, is_answering: bool = False) -> None:
