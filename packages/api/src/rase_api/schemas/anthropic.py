@@ -159,7 +159,9 @@ class Prompted(ConstrainedRequest):
         """Tell whether there is a format, by its newer name or its older one, and what it demands."""
         config = self.output_config.format if self.output_config is not None else None
         if config is not None and self.output_format is not None:
-            raise InvalidValue("'output_config.format' and 'output_format' are the same.", "output_format")
+            raise InvalidValue(
+                "'output_config.format' and 'output_format' cannot be combined.", "output_format"
+            )
         form = config or self.output_format
         return form is not None, None if form is None else ResponseFormat.json_schema(form.schema_)
 
