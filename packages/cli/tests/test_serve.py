@@ -139,7 +139,7 @@ def test_more_context_than_a_model_has_is_warned_of(
 def test_every_setting_of_the_server_has_an_option() -> None:
     settings = pytest.importorskip("rase_api.settings")
     names = {parameter.name for parameter in serve_module.serve.params}
-    assert set(settings.Options.__annotations__) - names == {"keep_alive_seconds"}
+    assert set(settings.Options.__annotations__) - names == {"keep_alive_seconds", "body_seconds"}
 
 
 @pytest.mark.parametrize(

@@ -1,12 +1,14 @@
 """Request bodies: bytes from a client that nobody knows, made into one plain JSON object or refused."""
 
+import asyncio
 import json
 import math
 import re
+from collections.abc import AsyncIterator
 
 from starlette.requests import Request
 
-from rase_api.errors import BodyTooLarge, InvalidJson, UnsupportedMediaType, clipped
+from rase_api.errors import BodyTimeout, BodyTooLarge, InvalidJson, UnsupportedMediaType, clipped
 
 JSON_TYPE = "application/json"
 DRAINED = 8  # times the limit that is still read, and dropped, so that the client can hear the refusal
@@ -15,17 +17,22 @@ MOST_OBJECTS = 16_384
 SURROGATE = re.compile(r"\\u[dD][89a-fA-F]")
 
 
-async def read_object(request: Request, limit: int) -> dict[str, object]:
-    """Read a body of at most `limit` bytes as a JSON object.
+async def read_object(request: Request, limit: int, patience: float) -> dict[str, object]:
+    """Read a body of at most `limit` bytes as a JSON object; `patience` is the most seconds without a byte.
 
-    Raises UnsupportedMediaType, BodyTooLarge or InvalidJson. The media type is demanded because a web page of
-    another origin can send anything else to a local server without asking it first.
+    Raises UnsupportedMediaType, BodyTooLarge, BodyTimeout or InvalidJson. The media type is demanded because a
+    web page of another origin can send anything else to a local server without asking it first.
     """
     media_type = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     if media_type != JSON_TYPE:
         found = repr(clipped(media_type)) if media_type else "without a type"
         raise UnsupportedMediaType(f"The body must be sent as {JSON_TYPE}, but it came {found}.")
-    return parse_object(await _read(request, limit))
+    encoding = request.headers.get("content-encoding", "").strip().lower()
+    if encoding not in ("", "identity"):
+        raise UnsupportedMediaType(
+            f"The body must be sent as it is, but it came with the Content-Encoding {clipped(encoding)!r}."
+        )
+    return parse_object(await _read(request, limit, patience))
 
 
 def parse_object(body: bytes) -> dict[str, object]:
@@ -53,10 +60,10 @@ def parse_object(body: bytes) -> dict[str, object]:
     return value
 
 
-async def _read(request: Request, limit: int) -> bytes:
+async def _read(request: Request, limit: int, patience: float) -> bytes:
     body = bytearray()
     total = 0
-    async for chunk in request.stream():
+    async for chunk in _chunks(request, patience):
         total += len(chunk)
         if total <= limit:
             body += chunk
@@ -65,6 +72,19 @@ async def _read(request: Request, limit: int) -> bytes:
     if total > limit:
         raise BodyTooLarge(f"The body is longer than {limit} bytes.")
     return bytes(body)
+
+
+async def _chunks(request: Request, patience: float) -> AsyncIterator[bytes]:
+    chunks = aiter(request.stream())
+    while True:
+        try:
+            async with asyncio.timeout(patience):
+                chunk = await anext(chunks)
+        except StopAsyncIteration:
+            return
+        except TimeoutError:
+            raise BodyTimeout(f"No more of the body came for {patience:g} seconds.") from None
+        yield chunk
 
 
 def _refuse_constant(name: str) -> float:

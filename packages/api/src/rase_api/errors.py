@@ -4,6 +4,7 @@
     ├── InvalidJson
     ├── UnsupportedMediaType
     ├── BodyTooLarge
+    ├── BodyTimeout
     ├── MissingParameter
     ├── UnknownParameter
     ├── UnsupportedParameter
@@ -40,11 +41,15 @@ class InvalidJson(RequestError):
 
 
 class UnsupportedMediaType(RequestError):
-    """A body is not declared as JSON."""
+    """A body is not declared as JSON, or comes compressed."""
 
 
 class BodyTooLarge(RequestError):
     """A body is longer than the server reads."""
+
+
+class BodyTimeout(RequestError):
+    """A client has begun a body and sends no more of it."""
 
 
 class MissingParameter(RequestError):

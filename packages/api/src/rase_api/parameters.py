@@ -29,7 +29,7 @@ class Body(Strict):
     @classmethod
     async def read(cls, request: Request, settings: Settings) -> Self:
         """Read and check a body; raises a RequestError."""
-        body = await read_object(request, settings.max_body_bytes)
+        body = await read_object(request, settings.max_body_bytes, settings.body_seconds)
         return cls.parse(body, lenient=settings.lenient)
 
     @classmethod

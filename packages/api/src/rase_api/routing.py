@@ -17,6 +17,10 @@ from rase_api.state import ServerState
 ERRORS: dict[int | str, dict[str, Any]] = {"default": {"description": "an error, in the API's own form"}}
 
 
+CLIENT_GONE = 499
+"""The status in the log of a request whose client left while it sent it; nobody reads it."""
+
+
 class Route(APIRoute):
     """A route whose failures, bugs included, are told in its API's own form, wherever it is mounted."""
 
@@ -40,7 +44,7 @@ class Route(APIRoute):
                 return await handle(request)
             except ClientDisconnect:
                 record_of(request.scope).is_abandoned = True
-                return Response()  # nobody reads it
+                return Response(status_code=CLIENT_GONE)
             except Exception as error:  # noqa: BLE001 - also a bug is told, logged and counted as a request's
                 record_of(request.scope).fail(error)
                 return self.dialect.response(error)

@@ -10,6 +10,7 @@ from rase_api.errors import InvalidSetting
 
 MAX_BODY_BYTES = 8 * 1024 * 1024
 KEEP_ALIVE_SECONDS = 15.0
+BODY_SECONDS = 60.0
 
 _LISTS: Mapping[str, tuple[re.Pattern[str], str]] = MappingProxyType(
     {
@@ -43,6 +44,7 @@ class Options(TypedDict, total=False):
     allowed_hosts: Sequence[str]
     request_timeout: float | None
     keep_alive_seconds: float
+    body_seconds: float
     json_log: bool
     lenient: bool
 
@@ -58,6 +60,7 @@ class Settings:
         and so is none when there are keys.
     request_timeout: the most seconds that an answer may take, None for no end.
     keep_alive_seconds: how long a stream is silent before it says that it lives.
+    body_seconds: how long the next bytes of a body are waited for: who sends no more keeps a connection.
     json_log: whether the access log is JSON.
     lenient: whether parameters that are unknown or not supported are left out with a warning, not refused.
 
@@ -70,6 +73,7 @@ class Settings:
     allowed_hosts: Sequence[str] = ()
     request_timeout: float | None = None
     keep_alive_seconds: float = KEEP_ALIVE_SECONDS
+    body_seconds: float = BODY_SECONDS
     json_log: bool = False
     lenient: bool = False
 
@@ -89,4 +93,5 @@ class Settings:
 
     def _seconds(self) -> dict[str, float]:
         timeout = {} if self.request_timeout is None else {"request_timeout": self.request_timeout}
-        return {"keep_alive_seconds": self.keep_alive_seconds, **timeout}
+        always = {"keep_alive_seconds": self.keep_alive_seconds, "body_seconds": self.body_seconds}
+        return always | timeout

@@ -34,7 +34,7 @@ def tokens_routes(state: ServerState) -> APIRouter:
 
     @routes.post("/apply-template", response_model=None)
     async def apply_template(request: Request) -> Json:
-        given = await read_object(request, state.settings.max_body_bytes)
+        given = await read_object(request, state.settings.max_body_bytes, state.settings.body_seconds)
         body = TemplateRequest.parse(await state.with_model(given), lenient=state.settings.lenient)
         return await state.asked(lambda engine, model_id: _rendered(engine, model_id, body), body.model)
 
