@@ -205,7 +205,10 @@ REWRITES: Mapping[str, Rewrite] = {
 """What takes a keyword out of a prepared schema, whose parts are prepared; raises Inexpressible."""
 
 REASONS: Mapping[str, str] = {
-    "uniqueItems": "items that differ can be enforced where few values are listed for them (enum)",
+    "uniqueItems": (
+        f"items that differ can be enforced where the values listed for them (enum) make {_MOST_LISTS} lists "
+        "at most, as six values do"
+    ),
     "contains": f"an item can be demanded of lists whose maxItems is {_MOST_ITEMS} at most",
     "not": "what the schema admits has no opposite that can be enforced",
     "if": "the condition has no opposite that can be enforced",
