@@ -2,7 +2,8 @@ import json
 import re
 import threading
 import time
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rase_core.errors import ConstraintFailure, UnenforceableFormat
 from rase_models.constraints import FormatCompiler, ResponseFormat
+from rase_models.constraints.response_format import MOST_TEXT
 from rase_models.constraints.schema import Place, SchemaDocument, prepared
 from rase_models.constraints.schema.keywords import Schema
 from rase_models.gguf import open_gguf
@@ -337,18 +339,18 @@ def test_what_cannot_be_followed_is_refused_with_the_reason(
     assert not INNER.search(caught.value.reason) and len(caught.value.reason) < 600
 
 
-def test_a_schema_of_too_many_parts_is_refused(compiler: FormatCompiler) -> None:
-    choices = [{"const": i} for i in range(60_000)]
+def test_a_schema_of_too_many_parts_is_refused() -> None:
+    schema: dict[str, object] = {"anyOf": [{"const": i} for i in range(60_000)]}
     with pytest.raises(UnenforceableFormat, match="parts"):
-        compiler.compile(ResponseFormat.json_schema({"anyOf": choices}))
+        prepared(SchemaDocument(schema), schema, Place())
 
 
 @pytest.mark.parametrize("sign", [":", "::="])
 @pytest.mark.parametrize("rule", ['"x" {} | "y"', '{} "x" | "y"'])
 def test_a_grammar_of_too_many_rules_is_refused(compiler: FormatCompiler, sign: str, rule: str) -> None:
     first = {":": "start", "::=": "root"}[sign]
-    rules = [f"{first} {sign} r0", *(f"r{i} {sign} {rule.format(f'r{i + 1}')}" for i in range(20_000))]
-    form = ResponseFormat.grammar("\n".join([*rules, f'r20000 {sign} "z"']))
+    rules = [f"{first} {sign} r0", *(f"r{i} {sign} {rule.format(f'r{i + 1}')}" for i in range(1500))]
+    form = ResponseFormat.grammar("\n".join([*rules, f'r1500 {sign} "z"']))
     with pytest.raises(UnenforceableFormat, match="more than 1000 rules"):
         compiler.compile(form)
 
@@ -433,8 +435,66 @@ def test_a_format_that_is_kept_need_not_wait_for_another_one(compiler: FormatCom
     thread.join()
 
 
+def test_a_cheap_format_waits_for_no_dear_one(compiler: FormatCompiler) -> None:
+    compiler.compile(ResponseFormat.json_object())
+    doubled = "\n".join(f"a{i} ::= a{i + 1} a{i + 1}" for i in range(40))
+
+    def refused(end: str) -> float:
+        started = time.thread_time()
+        with pytest.raises(UnenforceableFormat, match="too many possibilities"):
+            compiler.compile(ResponseFormat.grammar(f'root ::= a0\n{doubled}\na40 ::= "{end}"'))
+        return time.thread_time() - started
+
+    with ThreadPoolExecutor(4) as threads:
+        dear = [threads.submit(refused, end) for end in "wxyz"]
+        time.sleep(0.02)
+        compiler.compile(ResponseFormat.choice(["a", "cheap", "one"]))
+        assert not any(one.done() for one in dear)
+    assert max(one.result() for one in dear) < 1.5
+
+
+@pytest.mark.parametrize("make", [ResponseFormat.regex, ResponseFormat.grammar])
+def test_formats_of_too_long_a_text_are_refused(make: Callable[[str], ResponseFormat]) -> None:
+    assert len(make("a" * MOST_TEXT).text) == MOST_TEXT
+    with pytest.raises(UnenforceableFormat, match=r"65537 characters; at most 65536 are allowed"):
+        make("a" * (MOST_TEXT + 1))
+
+
+def test_choices_and_schemas_of_too_long_a_text_are_refused() -> None:
+    with pytest.raises(UnenforceableFormat, match="at most 65536 are allowed"):
+        ResponseFormat.choice(["x" * 3000] * 1000)
+    with pytest.raises(UnenforceableFormat, match="at most 65536 are allowed"):
+        ResponseFormat.json_schema({"enum": ["x" * MOST_TEXT]})
+
+
+@pytest.mark.parametrize("text", ["root ::= ", 'root ::= ""'])
+def test_an_empty_grammar_means_the_empty_answer(compiler: FormatCompiler, text: str) -> None:
+    rules = compiler.compile(ResponseFormat.grammar(text))()
+    assert rules.may_end and rules.is_complete
+
+
+@pytest.mark.parametrize(
+    ("schema", "reason"),
+    [
+        ({"type": "integer", "minimum": 10**300}, "'minimum' at #: expected a number up to 92233"),
+        (
+            {"type": "number", "maximum": -1e300},
+            "'maximum' at #: expected a number from -9223372036854775807 up",
+        ),
+        ({"type": "integer", "multipleOf": -1}, "'multipleOf' at #: expected a number above 0, found -1"),
+        ({"type": "integer", "multipleOf": 0}, "'multipleOf' at #: expected a number above 0, found 0"),
+    ],
+)
+def test_ranges_without_sense_are_told_in_our_words(
+    compiler: FormatCompiler, schema: dict[str, object], reason: str
+) -> None:
+    with pytest.raises(UnenforceableFormat, match=reason) as caught:
+        compiler.compile(ResponseFormat.json_schema(schema))
+    assert "Some(" not in caught.value.reason
+
+
 def test_hostile_schemas_end_in_time(compiler: FormatCompiler) -> None:
-    wide = {"anyOf": [{"type": "object", "properties": {f"p{i}": {"type": "string"}}} for i in range(2000)]}
+    wide = {"anyOf": [{"type": "object", "properties": {f"p{i}": {"type": "string"}}} for i in range(1000)]}
     deep: dict[str, object] = {}
     for _ in range(500):
         deep = {"items": deep}

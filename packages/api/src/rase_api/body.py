@@ -20,8 +20,8 @@ SURROGATE = re.compile(r"\\u[dD][89a-fA-F]")
 async def read_object(request: Request, limit: int, patience: float) -> dict[str, object]:
     """Read a body of at most `limit` bytes as a JSON object; `patience` is the most seconds without a byte.
 
-    Raises UnsupportedMediaType, BodyTooLarge, BodyTimeout or InvalidJson. The media type is demanded because a
-    web page of another origin can send anything else to a local server without asking it first.
+    Raises UnsupportedMediaType, BodyTooLarge, BodyTimeout or InvalidJson. The media type is demanded because
+    a web page of another origin can send anything else to a local server without asking it first.
     """
     media_type = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     if media_type != JSON_TYPE:

@@ -23,6 +23,12 @@ if TYPE_CHECKING:
     from llguidance import LLMatcher, LLTokenizer
 
 _KEPT = 64
+_TURNS = 64
+"""Formats are compiled at the same time, so that a cheap one waits for no dear one, but each only once."""
+
+_MOST_FUEL = 250_000
+"""What taking a grammar's texts apart may cost, which ends hostile ones within half a second."""
+
 _MOST_WAYS = 20_000
 """How many ways to go on an answer may have at one place; llguidance's own limit is a tenth of it."""
 
@@ -66,7 +72,7 @@ class _Renewal:
 
 
 class FormatCompiler:
-    """Compiles formats for one tokenizer, one at a time, and keeps the last ones. Thread-safe.
+    """Compiles formats for one tokenizer, several at the same time, and keeps the last ones. Thread-safe.
 
     `most_states` is how many states of a format's texts are told apart; None for llguidance's own limit.
     """
@@ -74,7 +80,8 @@ class FormatCompiler:
     def __init__(self, tokenizer: Tokenizer, most_states: int | None = None) -> None:
         self._tokenizer = tokenizer
         self._most_states = most_states
-        self._lock, self._turn = threading.Lock(), threading.Lock()
+        self._lock, self._table_lock = threading.Lock(), threading.Lock()
+        self._turns = [threading.Lock() for _ in range(_TURNS)]
         self._compiled: OrderedDict[ResponseFormat, CompiledFormat] = OrderedDict()
 
     def compile(self, form: ResponseFormat) -> CompiledFormat:
@@ -82,7 +89,7 @@ class FormatCompiler:
         found = self._known(form)
         if found is not None:  # which need not wait for another one to be compiled
             return found
-        with self._turn:
+        with self._turns[hash(form) % _TURNS]:
             return self._known(form) or self._kept(form, self._compile(form))
 
     def _known(self, form: ResponseFormat) -> CompiledFormat | None:
@@ -107,9 +114,14 @@ class FormatCompiler:
         except (ValueError, RecursionError) as error:
             raise _fault(form, str(error)) from error
         limits = LLParserLimits(
-            verbose_errors=False, max_lexer_states=self._most_states, max_items_in_row=_MOST_WAYS
+            verbose_errors=False,
+            initial_lexer_fuel=_MOST_FUEL,
+            max_lexer_states=self._most_states,
+            max_items_in_row=_MOST_WAYS,
         )
-        make = partial(LLMatcher, self._table, grammar, log_level=0, limits=limits)
+        with self._table_lock:  # it is made once
+            table = self._table
+        make = partial(LLMatcher, table, grammar, log_level=0, limits=limits)
         matcher = make()
         if matcher.is_error():
             raise _fault(form, matcher.get_error())

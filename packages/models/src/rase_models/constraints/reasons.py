@@ -9,13 +9,15 @@ _ODD = "it cannot be followed"
 _OVERLAP = "the schemas may have something in common, and have no opposites that can be enforced"
 
 _KNOWN: Sequence[tuple["re.Pattern[str]", str]] = (
+    (re.compile(r"Failed to generate regex for \w+ range"), "no number of its range can be written"),
     (re.compile(r"oneOf constraints are not supported"), _OVERLAP),
     (re.compile(r"NoExtensionBias"), UNSATISFIABLE),
     (re.compile(r"panick|\bpanic\b|unwrap\(\)|assertion|index out of bounds|backtrace", re.IGNORECASE), _ODD),
     (re.compile(r"recursion|nested too deep|stack overflow", re.IGNORECASE), "it is nested too deeply"),
     (
         re.compile(
-            r"too (complex|big)|TooComplex|too many (items|states|rules)|items; max is|fuel|lexer.*limit",
+            r"too (complex|big)|TooComplex|too many (items|states|rules|expressions)|items; max is|fuel"
+            r"|lexer.*limit",
             re.IGNORECASE,
         ),
         TOO_LARGE,

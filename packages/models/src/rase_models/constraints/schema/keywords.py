@@ -85,7 +85,12 @@ def _is_dependencies(value: object) -> bool:
     return isinstance(value, dict) and all(_is_texts(names) for names in value.values())
 
 
-_NUMBER: Check = (is_number, "a number")
+_MOST = 2**63 - 1
+"""llguidance takes whole numbers beyond it for this one, which is harmless but for the least of a range."""
+
+_LEAST: Check = (lambda value: is_number(value) and value <= _MOST, f"a number up to {_MOST}")  # type: ignore[operator]
+_GREATEST: Check = (lambda value: is_number(value) and value >= -_MOST, f"a number from {-_MOST} up")  # type: ignore[operator]
+_DIVISOR: Check = (lambda value: is_number(value) and value > 0, "a number above 0")  # type: ignore[operator]
 _COUNT: Check = (is_count, "a whole number from 0 up")
 _TEXT: Check = (lambda value: isinstance(value, str), "a string")
 _LIST: Check = (lambda value: isinstance(value, list), "a list")
@@ -93,7 +98,9 @@ _OBJECT: Check = (lambda value: isinstance(value, dict), "an object")
 _FLAG: Check = (lambda value: isinstance(value, bool), "true or false")
 
 CHECKS: Mapping[str, Check] = {
-    **dict.fromkeys(LIMITS, _NUMBER),
+    **dict.fromkeys(("minimum", "exclusiveMinimum"), _LEAST),
+    **dict.fromkeys(("maximum", "exclusiveMaximum"), _GREATEST),
+    "multipleOf": _DIVISOR,
     **dict.fromkeys(COUNTS, _COUNT),
     **dict.fromkeys(MANY, _LIST),
     **dict.fromkeys((*NAMED, *DEFINITIONS, "dependencies"), _OBJECT),
