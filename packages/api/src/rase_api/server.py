@@ -58,12 +58,8 @@ def serve(
 
     Raises AddressUnavailable, InvalidSetting or ModelNotFound, before anything is started.
     """
-    settings = Settings(**options)
-    tls = tls_of(tls_cert, tls_key)
-    listeners = listen(host, port)
-    with contextlib.ExitStack() as stack:
-        for listener in listeners:
-            stack.enter_context(listener)
+    settings, tls = Settings(**options), tls_of(tls_cert, tls_key)
+    with _listening(host, port) as listeners, contextlib.ExitStack() as stack:
         if not settings.api_keys and not all(map(is_loopback, listeners)):
             logger.warning("whoever reaches %s may use this server: it asks for no API key", host)
         preloading = Preloading(engine, preload)
@@ -75,6 +71,13 @@ def serve(
         server.run(sockets=listeners)
     if preloading.failure is not None:
         raise preloading.failure
+
+
+@contextlib.contextmanager
+def _listening(host: str, port: int) -> Iterator[list[socket.socket]]:
+    """Listen at all addresses of a host; the sockets are closed at the end."""
+    with contextlib.ExitStack() as stack:
+        yield [stack.enter_context(listener) for listener in listen(host, port)]
 
 
 class Server(uvicorn.Server):

@@ -20,51 +20,55 @@ _HEAD = re.compile(r'\s*([^">]+)">(.*)', re.DOTALL)
 _GROWING_HEAD = re.compile(r'\s*([^">]+)">')
 
 
-def _format(name: str, mark: str, section: str, *, says_text: bool) -> CallFormat:
-    """Return the format with a mark in every tag; where it `says_text`, arguments tell whether they are."""
-    end = f"</{mark}parameter>\n"
-    pattern = re.compile(
-        rf'<{mark}parameter name="([^"]+)"(?: string="(true|false)")?>(.*?)</{mark}parameter>', re.DOTALL
-    )
+class _Tags:
+    """The tags of a family, with a mark in each; where it `says_text`, arguments tell whether they are."""
 
-    def parse(text: str, tools: Tools) -> Sequence[Call]:
+    def __init__(self, mark: str, *, says_text: bool) -> None:
+        head = rf'<{mark}parameter name="([^"]+)"(?: string="(true|false)")?>'
+        self._mark, self._says_text = mark, says_text
+        self._argument = re.compile(rf"{head}(.*?)</{mark}parameter>", re.DOTALL)
+        self._end = f"</{mark}parameter>\n"
+        self.growth = Growth(_GROWING_HEAD, ArgumentTags(re.compile(rf"\s*{head}"), self._end.strip()).reader)
+
+    def parse(self, text: str, tools: Tools) -> Sequence[Call]:
+        """Return the call that is between its tags. Raises MalformedCall."""
         head = _HEAD.fullmatch(text)
-        if head is None or pattern.sub("", head[2]).strip():
+        if head is None or self._argument.sub("", head[2]).strip():
             raise MalformedCall(text)
-        found = pattern.findall(head[2])
+        found = self._argument.findall(head[2])
         typed = typed_arguments([(key, value) for key, _, value in found], tools.get(head[1]))
         texts = {key: value for key, is_said, value in found if is_said == "true"}
         return [Call(head[1], {**typed, **texts})]
 
-    def argument(key: str, schema: Mapping[str, object]) -> list[Symbol]:
-        said = f" string={json.dumps(str(is_text(schema)).lower())}" if says_text else ""
-        opening = Text(f'<{mark}parameter name="{key}"{said}>')
-        return [opening, *(text_until(schema, end) if is_text(schema) else (Json(schema), Text(end)))]
-
-    def write(tool: Tool) -> Sequence[Symbol]:
+    def write(self, tool: Tool) -> Sequence[Symbol]:
+        """Return what a call looks like."""
         symbols: list[Symbol] = [Text(f'{tool.name}">\n')]
         for key, schema in properties_of(tool).items():
             may_lack = key not in required_of(tool)
-            symbols += [
-                Lark("(" if may_lack else ""),
-                *argument(key, schema),
-                Lark(")?" if may_lack else ""),
-            ]
+            before, behind = ("(", ")?") if may_lack else ("", "")
+            symbols += [Lark(before), *self._written(key, schema), Lark(behind)]
         return symbols
 
-    opening = re.compile(rf'\s*<{mark}parameter name="([^"]+)"(?: string="(true|false)")?>')
+    def _written(self, key: str, schema: Mapping[str, object]) -> Sequence[Symbol]:
+        said = f" string={json.dumps(str(is_text(schema)).lower())}" if self._says_text else ""
+        value = text_until(schema, self._end) if is_text(schema) else (Json(schema), Text(self._end))
+        return Text(f'<{self._mark}parameter name="{key}"{said}>'), *value
+
+
+def _format(name: str, mark: str, section: str, *, says_text: bool) -> CallFormat:
+    tags = _Tags(mark, says_text=says_text)
     return CallFormat(
         name=name,
         begin=f'<{mark}invoke name="',
         end=f"</{mark}invoke>",
-        parse=parse,
-        write=write,
+        parse=tags.parse,
+        write=tags.write,
         is_apart=True,
         is_open=True,
         opening=f"<{section}>",
         closing=f"</{section}>",
         inner=(mark,) if mark else (),
-        growth=Growth(_GROWING_HEAD, ArgumentTags(opening, end.strip()).reader),
+        growth=tags.growth,
     )
 
 
