@@ -9,9 +9,11 @@ from rase_core.errors import (
     InvalidParameter,
     ModelNotFound,
     TemplateError,
+    TokenizerError,
     UnsupportedArchitecture,
     UnsupportedFormat,
 )
+from rase_core.registry import ModelRegistry
 from rase_core.sampling import GenerationConfig
 from rase_models import Engine
 from rase_models.testing import write_tiny_model
@@ -74,6 +76,22 @@ def test_an_unsupported_architecture_is_refused_at_registration(
     with pytest.raises(UnsupportedArchitecture, match="'zebra'") as caught:
         engine.import_model(path, "zebra")
     assert "llama" in caught.value.supported
+
+
+def test_a_vocabulary_that_cannot_be_used_is_refused_at_registration_and_by_verify(
+    engine: Engine, tiny_path: Path, tmp_path: Path
+) -> None:
+    length = (3).to_bytes(8, "little")
+    path = tmp_path / "broken.gguf"
+    path.write_bytes(tiny_path.read_bytes().replace(length + b"h e", length + b"h \x01"))
+    with pytest.raises(TokenizerError) as caught:
+        engine.import_model(path, "broken")
+    with pytest.raises(ModelNotFound):
+        engine.inspect("broken")
+    ModelRegistry(engine.store).import_local(path, "broken")  # as an earlier version left it
+    with pytest.raises(TokenizerError) as found:
+        engine.verify("broken")
+    assert found.value.message == caught.value.message
 
 
 def test_a_file_that_is_no_model_is_refused_at_registration(engine: Engine, tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ from rase_core.registration import ModelFacts
 
 from rase_models.architectures import build_program, supported_architectures, unsupported
 from rase_models.gguf import open_gguf
-from rase_models.tokenizers import Tokenizer, fitted
+from rase_models.tokenizers import Tokenizer, fitted, tokenizer_from_gguf
 
 ARCHITECTURE_ALIASES: Mapping[str, frozenset[str]] = MappingProxyType(
     {"llama": frozenset({"llama2", "llama3", "mistral", "mixtral"})}
@@ -27,12 +27,13 @@ def check_architecture(name: str | None) -> None:
 def describe_gguf(path: Path, tokenizer: Tokenizer | None = None) -> ModelFacts:
     """Read a model's architecture and context length, and check that it can be built and the tokenizer fits.
 
+    Without a tokenizer that is the file's own, which is built for it.
+
     Raises ModelFileNotFound, UnsupportedFormat, UnsupportedArchitecture, UnsupportedTensorType, InvalidGguf,
     TokenizerError.
     """
     file = open_gguf(path)
     program = build_program(file)
-    if tokenizer is not None:
-        fitted(tokenizer, file, program.vocab_size)
+    fitted(tokenizer_from_gguf(file) if tokenizer is None else tokenizer, file, program.vocab_size)
     aliases = ARCHITECTURE_ALIASES.get(program.architecture, frozenset())
     return ModelFacts(program.architecture, program.context_length, aliases)

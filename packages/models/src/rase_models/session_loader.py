@@ -122,6 +122,7 @@ class SessionLoader:
             if fallback is None:
                 check_gpu_layers(self.gpu_layers, layers_of(file), device)
             plan = self._plan(file, device, manifest.context_length)
+            self._tell_of_context(manifest, plan)
             room(plan, check)
             vocab_size = build_program(file).vocab_size
             tokenizer = tokenizer_from_gguf(file) if attached is None else attached
@@ -143,6 +144,15 @@ class SessionLoader:
                 fallback,
                 layers_of(file),
                 partial(replace(self, progress=None)._spare, manifest, room),
+            )
+
+    def _tell_of_context(self, manifest: ModelManifest, plan: MemoryPlan) -> None:
+        if self.context_length is not None and self.context_length > plan.context_length:
+            logger.warning(
+                "the model %s has a context of %d tokens, not the %d that were asked for",
+                manifest.id,
+                plan.context_length,
+                self.context_length,
             )
 
     def _spare(self, manifest: ModelManifest, room: TakeRoom, check: Check) -> Spare:
