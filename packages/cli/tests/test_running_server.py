@@ -48,12 +48,13 @@ def test_models_in_memory_are_listed_and_let_go_of(rase: Run, url: str) -> None:
     done = rase("ps", *server)
     assert (done.returncode, done.stdout) == (0, "") and "no model is in memory" in done.stderr
     assert ask(url, prompt="Hi", options={"num_predict": 2}, keep_alive="10m")["done"] is True
-    name, size, context, until = rase("ps", *server).stdout.strip().split("\t")
+    name, size, context, until, limit = rase("ps", *server).stdout.strip().split("\t")
+    assert 90_000_000 < int(size) < 400_000_000 < int(limit)  # a quarter of the machine's is for its keys
     assert (name, context) == ("smol", "256") and int(size) > 90_000_000 and until.endswith("Z")
     (model,) = json.loads(rase("ps", *server, "--json").stdout)["models"]
-    assert (model["name"], model["size"]) == ("smol", int(size))
+    assert (model["name"], model["size_limit"]) == ("smol", int(limit))
     ask(url, keep_alive=-1)
-    assert rase("ps", *server).stdout.endswith("\tnever\n")
+    assert rase("ps", *server).stdout.split("\t")[3] == "never"
     done = rase("stop", "chat:latest", *server)
     assert (done.returncode, done.stdout) == (0, "") and "chat:latest leaves" in done.stderr
     assert rase("ps", *server).stdout == ""

@@ -56,6 +56,9 @@ class Memory(Protocol):
     def total(self) -> int:
         """The most bytes."""
 
+    def held(self, kv_used: int) -> int:
+        """The bytes while keys and values of so many tokens are kept."""
+
 
 class LoadedModel(Protocol):
     """A model in memory."""

@@ -53,6 +53,11 @@ class MemoryPlan:
         """All of it."""
         return self.fixed + self.kv + self.states
 
+    def held(self, kv_used: int) -> int:
+        """What is taken while keys and values of so many tokens are kept, with room for all states."""
+        kept = 0 if not self.kv_tokens else self.kv * min(kv_used, self.kv_tokens) // self.kv_tokens
+        return self.fixed + self.states + kept
+
     def parts(self) -> str:
         """Say what it is for."""
         kept = f" for {self.kv_tokens:,} tokens" if self.kv_tokens is not None else ""

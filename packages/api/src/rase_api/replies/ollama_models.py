@@ -18,7 +18,7 @@ def listed(manifests: Sequence[ModelManifest]) -> Json:
 
 
 def running(models: Sequence[LoadedModel]) -> Json:
-    """Write what is in memory, how much each takes at most, and until when it stays unless it is used."""
+    """Write what is in memory, how much each takes and may take, and until when it stays unused."""
     return {"models": [_running(model) for model in models]}
 
 
@@ -47,9 +47,10 @@ def _model(manifest: ModelManifest) -> Json:
 
 
 def _running(model: LoadedModel) -> Json:
-    taken = model.manifest.size if model.memory is None else model.memory.total
+    memory, nbytes = model.memory, model.manifest.size
     place: Json = {
-        "size": taken,
+        "size": nbytes if memory is None else memory.held(model.snapshot().kv_used),
+        "size_limit": nbytes if memory is None else memory.total,
         "size_vram": 0,
         "expires_at": _expiry(model.expires_in),
         "context_length": model.decoder.context_length,

@@ -11,7 +11,7 @@ from rase_cli.settings import Settings, pass_settings, shared_options
 from rase_cli.terminal import is_terminal
 
 _NEVER = "9999"
-_COLUMNS = ("model", "memory", "context", "until")
+_COLUMNS = ("model", "memory", "context", "until", "limit")
 
 
 @click.command()
@@ -22,8 +22,8 @@ _COLUMNS = ("model", "memory", "context", "until")
 def ps(settings: Settings, /, url: str, api_key: str | None, as_json: bool) -> None:
     """List the models that a running server has in memory.
 
-    In a pipe: one line for each, tab-separated: id, the most bytes that it takes, context length, and when it
-    goes unless it is used, or "never".
+    In a pipe: one line for each, tab-separated: id, the bytes that it takes, context length, when it goes
+    unless it is used, or "never", and the most bytes that it may take.
     """
     models = RunningServer(url, api_key).models()
     if as_json:
@@ -38,13 +38,16 @@ def ps(settings: Settings, /, url: str, api_key: str | None, as_json: bool) -> N
 def _plain(model: dict[str, object]) -> tuple[object, ...]:
     until = str(model.get("expires_at"))
     until = "never" if until.startswith(_NEVER) else until
-    return model.get("name"), model.get("size"), model.get("context_length"), until
+    return model.get("name"), model.get("size"), model.get("context_length"), until, model.get("size_limit")
 
 
 def _shown(model: dict[str, object]) -> tuple[object, ...]:
-    name, size, context, until = _plain(model)
-    memory = human_size(size) if isinstance(size, int) else size
-    return name, memory, context, _left(str(until))
+    name, size, context, until, limit = _plain(model)
+    return name, _size(size), context, _left(str(until)), _size(limit)
+
+
+def _size(nbytes: object) -> object:
+    return human_size(nbytes) if isinstance(nbytes, int) else nbytes
 
 
 def _left(until: str) -> str:
