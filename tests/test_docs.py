@@ -1,10 +1,12 @@
 """What the documentation says is what the code does."""
 
+import re
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+from rase_models import AsyncEngine
 
 DOCS = Path(__file__).parents[1] / "docs"
 
@@ -19,3 +21,10 @@ def test_what_is_made_from_the_code_is_what_the_code_has(page: str) -> None:
 def test_the_way_to_add_an_architecture_fits_on_a_page() -> None:
     text = (DOCS / "add-an-architecture.md").read_text(encoding="utf-8")
     assert len(text.splitlines()) < 100
+
+
+def test_the_guide_names_every_method_of_the_engine_for_asyncio() -> None:
+    text = (DOCS / "embedding.md").read_text(encoding="utf-8")
+    named = text[text.index("It has these methods of `Engine`") : text.index(" for `close`")]
+    methods = {name for name, value in vars(AsyncEngine).items() if name[0] != "_" and callable(value)}
+    assert set(re.findall(r"`(\w+)`", named)) - {"Engine"} == methods
