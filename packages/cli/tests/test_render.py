@@ -53,7 +53,7 @@ def test_messages_tools_and_variables_reach_the_template(
 ) -> None:
     tools = [{"type": "function", "function": {"name": "now", "parameters": {"type": "object"}}}]
     arguments = (
-        *("--messages", _write(tmp_path, "messages.json", {"messages": MESSAGES})),
+        *("--messages", "@" + str(_write(tmp_path, "messages.json", {"messages": MESSAGES}))),
         *("--tools", _write(tmp_path, "tools.json", tools)),
         *("--kwargs", '{"enable_thinking": false}'),
     )

@@ -25,6 +25,7 @@ def read_messages(prompt: str | None, file: Path | None, system: str | None) -> 
     Raises click.UsageError for no conversation or two, and for a file that is no JSON of one.
     """
     if file is not None:
+        file = _named(file)
         if prompt is not None or system is not None:
             raise click.UsageError("give either --messages, or PROMPT and --system")
         return _messages(_parsed(read_text(file), str(file), _MESSAGES), file)
@@ -41,6 +42,7 @@ def read_tools(file: Path | None) -> "tuple[Tool, ...]":
         return ()
     from rase_models.chat.tool_calls.tool import Tool
 
+    file = _named(file)
     given = _parsed(read_text(file), str(file), _TOOLS)
     if not isinstance(given, list) or not all(_is_function(item) for item in given):
         raise click.UsageError(f"{file}: expected {_TOOLS}")
@@ -60,6 +62,11 @@ def read_variables(text: str | None) -> Mapping[str, object]:
     for name in sorted(_NO_VARIABLES & given.keys()):
         raise click.UsageError(f"--kwargs: {name!r} is not a variable of templates alone")
     return given
+
+
+def _named(file: Path) -> Path:
+    """Return the file that is meant by its name or, as the options for texts have it, by @ and its name."""
+    return file if file.exists() else Path(str(file).removeprefix("@"))
 
 
 def _messages(given: object, file: Path) -> Messages:
