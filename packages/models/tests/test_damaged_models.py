@@ -55,6 +55,14 @@ def edit_manifest(engine: Engine, old: str, new: str) -> None:
     path.write_text(text.replace(old, new), encoding="utf-8")
 
 
+def test_a_context_that_a_model_does_not_have_is_told_of(
+    engine: Engine, caplog: pytest.LogCaptureFixture
+) -> None:
+    with Engine(engine.store, "reference", context_length=10**9) as other:
+        other.load("tiny")
+    assert "tiny has a context of 128 tokens, not the 1000000000 that were asked for" in caplog.text
+
+
 def test_a_size_that_is_not_the_files_is_refused_by_a_load_as_by_verify(engine: Engine) -> None:
     size = engine.inspect("tiny").size
     edit_manifest(engine, f"size = {size}", "size = 5")
@@ -189,6 +197,18 @@ def test_a_sound_file_that_cannot_be_run_says_why(engine: Engine, weights: Path)
     with pytest.raises(InvalidGguf, match=r"blk\.1\.ffn_up\.weight"):
         engine.import_model(weights, "tiny")
     assert file.parts == (weights,)
+
+
+def test_a_vocabulary_that_cannot_be_used_does_not_matter_beside_a_tokenizer_file(
+    engine: Engine, weights: Path, tokenizer_json: Path
+) -> None:
+    length = (3).to_bytes(8, "little")
+    weights.write_bytes(weights.read_bytes().replace(length + b"h e", length + b"h \x01"))
+    with pytest.raises(TokenizerError):
+        engine.import_model(weights, "given")
+    manifest = engine.import_model(weights, "given", tokenizer=tokenizer_json)
+    assert engine.verify("given") == manifest
+    assert engine.generate("given", "Hello", CONFIG).tokens
 
 
 @pytest.fixture
