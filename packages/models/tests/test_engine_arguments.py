@@ -100,7 +100,10 @@ def test_a_method_says_which_of_its_arguments_is_at_fault(
 def test_the_engine_for_asyncio_says_so_too(engine: Engine) -> None:
     async def ask() -> None:
         async with AsyncEngine(engine) as served:
-            await served.reply("tiny", QUESTION, options={})  # type: ignore[arg-type]
+            with pytest.raises(InvalidParameter, match="invalid options: "):
+                await served.reply("tiny", QUESTION, options={})  # type: ignore[arg-type]
+            with pytest.raises(InvalidParameter, match="invalid grace: "):
+                await served.aclose("soon")  # type: ignore[arg-type]
+            assert (await served.generate("tiny", "Hello", CONFIG)).tokens
 
-    with pytest.raises(InvalidParameter, match="invalid options: "):
-        asyncio.run(ask())
+    asyncio.run(ask())

@@ -18,6 +18,7 @@ from rase_models.async_stream import AsyncHandle, AsyncTextStream
 from rase_models.chat.options import ChatOptions, check_options
 from rase_models.chat.reply import Reply
 from rase_models.engine import Engine
+from rase_models.model_host import check_grace
 from rase_models.request import Completion, Conversation, Messages, Prompt, Question, TermOptions, Terms
 from rase_models.session import Session
 from rase_models.typed_answers import AsyncTypedStream, format_of
@@ -61,6 +62,7 @@ class AsyncEngine:
 
     async def aclose(self, grace: float | None = None) -> None:
         """Let go of all memory; see Engine.close. What has not been asked yet fails with ShuttingDown."""
+        check_grace(grace)
         workers, self._workers = self._workers, _new_workers()
         workers.close()
         closer = Workers(1, "rase-close")

@@ -172,5 +172,10 @@ class ModelHost(ModelStore):
         not finished within so many seconds fail with ShuttingDown, as do at once those whose prompt is still
         being prepared, or whose model is still being loaded; that is ended, too.
         """
-        check_arguments(_KINDS, grace=grace)
+        check_grace(grace)
         self._cache.clear(self.store, grace=grace)
+
+
+def check_grace(grace: object) -> None:
+    """Raise InvalidParameter for what is no time that `close` may take."""
+    check_arguments(_KINDS, grace=grace)
