@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from rase_core.errors import InvalidConversation
+from rase_core.errors import InvalidConversation, InvalidParameter
 from rase_models.chat import ChatTemplate
 from rase_models.chat.messages import plain_messages
 
@@ -62,6 +62,9 @@ def test_values_nested_too_deep_are_refused() -> None:
         deep = [deep]
     with pytest.raises(InvalidConversation, match="nested more than"):
         ECHO.render([{**OK, "x": deep}])
+    with pytest.raises(InvalidParameter, match="nested more than") as caught:
+        ECHO.render([OK], tools=deep)
+    assert caught.value.parameter == "tools"
 
 
 def test_text_parts_are_joined_by_newlines() -> None:
@@ -84,7 +87,7 @@ def test_an_assistant_that_calls_tools_needs_no_content() -> None:
 
 def test_further_variables_must_be_json() -> None:
     assert ChatTemplate("{{ x.a[1] }}").render([OK], x={"a": (1, 2)}) == "2"
-    with pytest.raises(InvalidConversation, match="expected JSON values, found object"):
+    with pytest.raises(InvalidParameter, match=r"invalid x: .expected JSON values, found object"):
         ChatTemplate("{{ x }}").render([OK], x=object())
 
 

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from rase_core.errors import ConstraintFailure, UnenforceableFormat
 from rase_models.constraints import FormatCompiler, ResponseFormat
 from rase_models.constraints.response_format import MOST_TEXT
-from rase_models.constraints.schema import Place, SchemaDocument, prepared
+from rase_models.constraints.schema import Place, SchemaDocument, fault_of, prepared
 from rase_models.constraints.schema.keywords import Schema
 from rase_models.gguf import open_gguf
 from rase_models.testing import write_tiny_model
@@ -491,6 +491,13 @@ def test_ranges_without_sense_are_told_in_our_words(
     with pytest.raises(UnenforceableFormat, match=reason) as caught:
         compiler.compile(ResponseFormat.json_schema(schema))
     assert "Some(" not in caught.value.reason
+
+
+def test_the_place_of_a_fault_is_said_once() -> None:
+    schema: dict[str, object] = {"type": "object", "properties": {"a": {"$ref": "#/nope"}}}
+    fault = fault_of(SchemaDocument(schema))
+    assert fault is not None
+    assert fault.reason == "'$ref' at #/properties/a: the schema has nothing at '#/nope'"
 
 
 def test_hostile_schemas_end_in_time(compiler: FormatCompiler) -> None:

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from rase_core.errors import InvalidConversation, TemplateError
+from rase_core.errors import InvalidConversation, InvalidParameter, TemplateError
 
 from rase_models.chat.budget import Budget, spending, whole_size
 from rase_models.chat.messages import Message, plain, plain_messages
@@ -57,8 +57,9 @@ class ChatTemplate:
         """Return the prompt of a conversation, as `apply_chat_template` of transformers does.
 
         `continue_final_message` leaves the last message open, for the model to go on with it. `extra` are
-        further variables of the template, plain JSON values. Raises InvalidConversation when the messages are
-        at fault or the template refuses them, TemplateError when the template is broken or does too much.
+        further variables of the template, plain JSON values; InvalidParameter names one that is none. Raises
+        InvalidConversation when the messages are at fault or the template refuses them, TemplateError when
+        the template is broken or does too much.
         """
         chat = plain_messages(messages, knows_developer="developer" in self.source)
         if continue_final_message:
@@ -71,7 +72,7 @@ class ChatTemplate:
         _ = self._compiled
 
     def _run(self, chat: list[Message], extra: Mapping[str, object], add_generation_prompt: bool) -> str:
-        variables = {key: plain(value, None) for key, value in extra.items()}
+        variables = {key: _variable(key, value) for key, value in extra.items()}
         template = self._compiled
         with spending(Budget()):
             given = whole_size(chat, variables)
@@ -112,6 +113,14 @@ class ChatTemplate:
             )
         kept = text[:at]
         return kept if text.startswith(_OPEN_END, at) else kept.rstrip()
+
+
+def _variable(name: str, value: object) -> object:
+    """Return a variable in the plain types; InvalidParameter names it where it is none."""
+    try:
+        return plain(value, None)
+    except InvalidConversation as error:
+        raise InvalidParameter(name, error.reason, "plain JSON values") from error
 
 
 def _leave_open(chat: list[Message]) -> None:

@@ -18,6 +18,10 @@ _MOST_SECONDS = 5.0
 
 def fault_of(document: SchemaDocument) -> UnenforceableFormat | None:
     """Return what is wrong with the smallest part of a schema that is wrong; None where nothing is."""
+    try:
+        prepared(document, document.root, Place())
+    except UnenforceableFormat as error:  # which says where it is already
+        return error
     search = _Search(document)
     why = search.complaint(document.root, Place())
     if why is None:
