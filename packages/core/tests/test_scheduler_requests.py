@@ -241,6 +241,21 @@ def test_the_time_of_a_request_begins_when_it_was_asked(decoder: HistoryDecoder)
     assert answer.queued_seconds < 1  # in the scheduler's line
 
 
+def test_requests_whose_time_is_over_in_line_are_not_computed_and_delay_nobody(
+    decoder: HistoryDecoder,
+) -> None:
+    clock = count(step=0.01)
+    with Scheduler(decoder, SchedulerLimits(running=1), clock=lambda: next(clock)) as scheduler:
+        running = scheduler.submit(GenerationRequest(PROMPT, LONG))
+        late = [scheduler.submit(GenerationRequest([9] * 20, SHORT, timeout=0.01)) for _ in range(5)]
+        for handle in late:
+            with pytest.raises(RequestTimeout):
+                handle.result(10)
+        (answer,) = running.result(30)
+        assert len(answer.tokens) == LONG.max_tokens
+        assert scheduler.snapshot().totals.requests == 1
+
+
 def test_the_longest_waits_are_possible(decoder: HistoryDecoder) -> None:
     scheduler = Scheduler(decoder)
     handle = scheduler.submit(GenerationRequest(PROMPT, SHORT, timeout=10**400))
