@@ -3,6 +3,7 @@
 import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from math import inf
 from threading import TIMEOUT_MAX
 from types import NoneType
 
@@ -51,11 +52,16 @@ def _may_pass(value: object) -> bool:
     return 0 <= value <= TIMEOUT_MAX
 
 
+def _may_last(value: object) -> bool:
+    return _may_pass(value) or value == inf
+
+
 def _may_call(value: object) -> bool:
     return value is None or callable(value)
 
 
 SECONDS = Kind(f"a number of seconds, 0 to {TIMEOUT_MAX:.0f}, or None", _may_pass)
+PATIENCE = Kind(f"a number of seconds, 0 to {TIMEOUT_MAX:.0f} or infinity, or None", _may_last)
 CALLBACK = Kind("a function or None", _may_call)
 PATH = instance("a path", str, os.PathLike)
 MAYBE_PATH = instance("a path or None", str, os.PathLike, NoneType)
