@@ -240,3 +240,31 @@ def test_what_cannot_be_enforced_is_refused_with_the_keyword(
     error = json.loads(answer.text)["error"]
     assert (error["code"], error["param"]) == ("unenforceable_format", param)
     assert word in error["message"]
+
+
+@pytest.mark.parametrize(("url", "body"), URLS)
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("grammar", "a" * 65_537),
+        ("regex", "a" * 65_537),
+        ("choice", ["a" * 3000] * 1000),
+        ("response_format", {"type": "json_object", "schema": {"const": "a" * 65_537}}),
+    ],
+)
+def test_the_format_that_is_too_long_is_named(
+    client: httpx.Client, url: str, body: dict[str, object], name: str, value: object
+) -> None:
+    response = client.post(url, json={**body, name: value})
+    error = response.json()["error"]
+    assert (response.status_code, error["param"], error["code"]) == (400, name, "unenforceable_format")
+    assert "at most 65536 are allowed" in error["message"]
+
+
+def test_tools_that_are_nested_too_deep_are_named(real_url: str) -> None:
+    deep: dict[str, object] = {"type": "object"}
+    for _ in range(40):
+        deep = {"type": "object", "properties": {"a": deep}}
+    tool = {"type": "function", "function": {"name": "f", "parameters": deep}}
+    error = httpx.post(f"{real_url}/v1/chat/completions", json=CHAT | {"tools": [tool]}).json()["error"]
+    assert error["param"] == "tools" and "nested more than 32 deep" in error["message"]

@@ -58,6 +58,9 @@ Names = Mapping[str, str]
 
 NO_NAMES: Names = {}
 
+_OWN_KINDS = ("grammar", "regex", "choice")
+"""The kinds of formats that are parameters of the same name, where the request itself is too wrong to say."""
+
 
 @dataclass(frozen=True, slots=True)
 class Fault:
@@ -140,6 +143,8 @@ def param_of(error: BaseException, names: Names = NO_NAMES) -> str | None:
             return f"{names.get('prompt', 'prompt')}[{index}]"
         case UnenforceableFormat() if error.kind == TOOLS:
             return TOOLS
+        case UnenforceableFormat(kind=str(kind)) if kind in _OWN_KINDS and "response_format" not in names:
+            return kind
         case UnenforceableFormat() | ConstraintFailure():
             return names.get("response_format", "response_format")
         case ContextOverflow() | InvalidConversation() | TemplateError() | UnencodableText():
