@@ -111,7 +111,7 @@ def test_gates_are_activated(width: int, hidden: int, rows: int, activation: Act
         GatedActivation("gate", "gate", "up", activation),
         Linear("y", "gate", "d"),
     ]
-    weights = {"g": normal(2, hidden, width), "u": normal(3, hidden, width)}
+    weights = {"g": normal(2, hidden, width) / 4, "u": normal(3, hidden, width)}
     weights["d"] = normal(4, width, hidden) / 10
     OpCase(width, ops, {"gate": hidden, "up": hidden, "y": width}, "y", weights).check(
         rows_of([(0, rows)]), tolerance=3e-4

@@ -129,7 +129,7 @@ def test_a_prompt_without_a_token_is_told_as_it_was_given(engine: Engine) -> Non
 
 @pytest.mark.parametrize("text", [None, 5, b"hi"])
 def test_what_is_no_text_is_not_counted(engine: Engine, text: Any) -> None:
-    with pytest.raises(InvalidParameter, match="expected a string"):
+    with pytest.raises(InvalidParameter, match="expected a text"):
         engine.count_tokens("m", text)
 
 

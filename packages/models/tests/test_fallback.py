@@ -8,6 +8,7 @@ from rase_core.errors import DeviceLost, ModelTooLarge, ShuttingDown
 from rase_core.registry import ModelRegistry
 from rase_core.sampling import GenerationConfig
 from rase_models import Engine, SessionCache
+from rase_models.lost_devices import LostDevices
 from rase_models.memory_plan import MemoryPlan
 from rase_models.request import Completion, Terms
 from rase_models.room import Check
@@ -110,3 +111,9 @@ def test_idle_models_go_for_one_that_moves_to_the_cpu(registry: ModelRegistry, t
     assert cache.sessions() == [session]
     session.leave()
     cache.clear()
+
+
+def test_nothing_takes_the_cpu_from_a_process() -> None:
+    lost = LostDevices()
+    assert "cpu" in lost.add("cpu", LOSS).message
+    assert lost.reason("cpu") is None
