@@ -24,7 +24,7 @@ class LostDevices:
     def add(self, device: str, error: DeviceLost) -> DeviceLost:
         """Note a loss, log it once, and return it by the name of the one of several devices that it is."""
         named = DeviceLost(device, error.detail)
-        if device == CPU:  # a model of another device that says so of the CPU must not take it from all others
+        if device == CPU:  # what stands in for all others
             return named
         with self._lock:
             is_news = self._key(device) not in self._reasons
