@@ -174,7 +174,7 @@ def test_rows_attend_to_what_they_see(
     case.check(rows_of(sequences), tolerance=KV_TOLERANCES[kv_type], kv_type=kv_type)
 
 
-KV_TOLERANCES = {KvType.F32: 1e-4, KvType.F16: 2e-2, KvType.Q8_0: 0.15}
+KV_TOLERANCES = {KvType.F32: 1e-4, KvType.F16: 2e-2, KvType.Q8_0: 0.3}
 
 
 @pytest.mark.parametrize("kv_type", KvType)

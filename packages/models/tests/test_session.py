@@ -90,13 +90,14 @@ def test_a_failed_load_is_told_to_all_who_wait_and_is_not_kept(
 def test_an_interrupt_of_one_who_waits_leaves_the_load_to_the_others(
     tmp_path: Path, weights: Path, loads: Loads
 ) -> None:
-    waiting = threading.Event()
+    waiting, interrupted = threading.Event(), threading.Event()
 
     def interrupt(event: ProgressEvent) -> None:
         if event.phase is ProgressPhase.LOAD and not waiting.is_set():
             waiting.set()
             time.sleep(0.1)
             interrupt_main()
+            assert interrupted.wait(30)
         loads(event)
 
     with Engine(tmp_path / "store", "reference", progress=interrupt) as engine:
@@ -105,6 +106,7 @@ def test_an_interrupt_of_one_who_waits_leaves_the_load_to_the_others(
             other = pool.submit(lambda: waiting.wait(30) and engine.load("tiny"))
             with pytest.raises(KeyboardInterrupt):
                 engine.load("tiny")
+            interrupted.set()
             assert other.result(30) is engine.load("tiny")
     assert loads.count == 1
 
