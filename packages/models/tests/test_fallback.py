@@ -73,7 +73,9 @@ def test_the_cpu_is_given_room_of_its_own_when_it_takes_over(registry: ModelRegi
 
 @pytest.mark.parametrize("checks", [0, 1, 3])
 def test_a_spare_that_nobody_wants_any_more_is_not_loaded(registry: ModelRegistry, checks: int) -> None:
-    session = LosingLoader(extra="cuda:93").load(registry.get("tiny"), "cuda:93")
+    device = f"cuda:{80 + checks}"  # one of its own: what a process has lost stays lost
+    session = LosingLoader(extra=device).load(registry.get("tiny"), device)
+    assert session.device == device
     left = iter(range(checks))
 
     def check() -> None:
