@@ -1,5 +1,6 @@
 """Programs of a few ops over random weights, run on the CPU and by the reference backend, for tests."""
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
@@ -96,9 +97,16 @@ class OpCase:
             runner.reserve(group, _RESERVED_BLOCKS)
         return [runner.run(rows) for rows in runs][-1]
 
-    def check(self, *runs: Rows, tolerance: float = 2e-5, kv_type: KvType = KvType.F16) -> None:
-        """Compare with the reference, and the unfused form with the fused one, bit for bit."""
+    def check(
+        self, *runs: Rows, tolerance: float = 2e-5, error: float = math.inf, kv_type: KvType = KvType.F16
+    ) -> None:
+        """Compare with the reference, and the unfused form with the fused one, bit for bit.
+
+        `tolerance` is for each value, `error` the normalised squared error that all may have together.
+        """
         fused = self.on_cpu(*runs, kv_type=kv_type)
         np.testing.assert_array_equal(self.on_cpu(*runs, fused=False, kv_type=kv_type), fused)
         np.testing.assert_array_equal(self.on_cpu(*runs, threads=1, kv_type=kv_type), fused)
-        np.testing.assert_allclose(fused, self.by_reference(*runs), rtol=tolerance, atol=tolerance)
+        reference = self.by_reference(*runs)
+        np.testing.assert_allclose(fused, reference, rtol=tolerance, atol=tolerance)
+        assert np.square(fused - reference).sum() <= error * np.square(reference).sum()
