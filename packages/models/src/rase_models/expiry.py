@@ -4,6 +4,8 @@ import threading
 import weakref
 from collections.abc import Callable
 
+from rase_core.fork_safe import ForkSafeEvent, ForkSafeLock
+
 from rase_models.session import Session
 
 Expire = Callable[[Session], bool]
@@ -19,10 +21,10 @@ class Expiry:
 
     def __init__(self, expire: Expire) -> None:
         self._expire = weakref.WeakMethod(expire)
-        self._mutex = threading.Lock()
+        self._mutex = ForkSafeLock()
         self._sessions: weakref.WeakSet[Session] = weakref.WeakSet()
         self._watcher: threading.Thread | None = None
-        self._change = threading.Event()
+        self._change = ForkSafeEvent()
         weakref.finalize(self, self._change.set)
 
     def watch(self, session: Session) -> None:
@@ -67,7 +69,7 @@ class Expiry:
             return list(self._sessions)
 
 
-def _watch(expiry: "weakref.ref[Expiry]", change: threading.Event) -> None:
+def _watch(expiry: "weakref.ref[Expiry]", change: ForkSafeEvent) -> None:
     while True:
         change.clear()
         watched = expiry()

@@ -1,9 +1,9 @@
 """The sha256 of files, each computed once as long as the file stays as it is."""
 
-import threading
 from pathlib import Path
 from typing import NamedTuple
 
+from rase_core.fork_safe import ForkSafeLock
 from rase_core.hashing import hash_file
 from rase_core.progress import Progress
 
@@ -21,7 +21,7 @@ class FileDigests:
 
     def __init__(self) -> None:
         self._known: dict[Path, tuple[_Stamp, str]] = {}
-        self._mutex = threading.Lock()
+        self._mutex = ForkSafeLock()
 
     def digest(self, path: Path, progress: Progress | None = None) -> str:
         """Return the sha256 of a file in lower-case hex. Raises ModelFileNotFound."""

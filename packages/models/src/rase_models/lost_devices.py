@@ -1,9 +1,9 @@
 """The devices that this process had and has lost."""
 
 import logging
-import threading
 
 from rase_core.errors import BackendUnavailable, DeviceLost
+from rase_core.fork_safe import ForkSafeLock
 
 logger = logging.getLogger(__name__)
 
@@ -18,7 +18,7 @@ class LostDevices:
     """
 
     def __init__(self) -> None:
-        self._lock = threading.Lock()
+        self._lock = ForkSafeLock()
         self._reasons: dict[str, str] = {}
 
     def add(self, device: str, error: DeviceLost) -> DeviceLost:

@@ -1,8 +1,8 @@
 """Where the time of requests goes, counted when RASE_PROFILE is 1."""
 
 import os
-import threading
 
+from rase_core.fork_safe import ForkSafeLock
 from rase_core.generation import Generation
 
 from rase_models.backends.run_counters import RUN_COUNTERS
@@ -19,7 +19,7 @@ class Profile:
 
     def __init__(self) -> None:
         self._is_on = os.environ.get("RASE_PROFILE") == "1"
-        self._lock = threading.Lock()
+        self._lock = ForkSafeLock()
         self._counts = dict.fromkeys(COUNTERS, 0)
 
     def count(self, generation: Generation) -> None:

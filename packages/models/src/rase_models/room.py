@@ -6,6 +6,7 @@ from collections.abc import Callable
 from time import monotonic
 
 from rase_core.errors import MemoryTaken, ModelTooLarge
+from rase_core.fork_safe import ForkSafeLock
 
 from rase_models.memory_plan import MemoryPlan
 from rase_models.session import Session
@@ -89,7 +90,7 @@ class Room:
         self.limit = limit
         self._evict, self._patience = weakref.WeakMethod(evict), patience
         self._places: list[Place] = []
-        self._change, self._changes = threading.Condition(), 0
+        self._change, self._changes = threading.Condition(ForkSafeLock()), 0  # type: ignore[arg-type]  # it locks and unlocks
 
     def take(self, model_id: str, plan: MemoryPlan, check: Check = nothing_against) -> Place:
         """Take the memory of a model, letting go of those that were idle for longest where it is needed.

@@ -1,12 +1,12 @@
 """A model in memory: its decoder, tokenizer and template, and the scheduler that serves its requests."""
 
 import os
-import threading
 import weakref
 from collections.abc import Callable
 from time import monotonic
 
 from rase_core.errors import BackendFailure, ShuttingDown, TemplateError
+from rase_core.fork_safe import ForkSafeLock
 from rase_core.generation import Generation
 from rase_core.manifest import ModelManifest
 from rase_core.scheduler import GenerationRequest, Handle, OnEvent, Scheduler, SchedulerLimits, Snapshot
@@ -65,7 +65,7 @@ class Session:
         self._template = template
         self._limits = limits
         self._process = os.getpid()
-        self._state = threading.Lock()
+        self._state = ForkSafeLock()
         self._users = 0
         self._idle_since, self._least = monotonic(), _LEAST_SECONDS
         self._is_open, self._is_retired = True, False

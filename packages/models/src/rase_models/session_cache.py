@@ -1,6 +1,5 @@
 """The models in memory: each loaded and verified once, however many threads ask for it."""
 
-import threading
 import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack, contextmanager
@@ -10,6 +9,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from rase_core.deadline import Deadline
+from rase_core.fork_safe import ForkSafeLock
 from rase_core.manifest import ModelManifest
 from rase_core.progress import Progress
 from rase_core.registry import ModelRegistry
@@ -47,7 +47,7 @@ class SessionCache:
         self.loader = loader or SessionLoader()
         self._keep_alive = keep_alive
         self._loads: dict[_Key, ModelLoad] = {}
-        self._mutex = threading.Lock()
+        self._mutex = ForkSafeLock()
         self._expiry = Expiry(self._expire)
         self._room = Room(self.loader.max_memory, self._evict, patience)
         self.profile = Profile()

@@ -1,8 +1,9 @@
 """Where the time of runs goes, counted by backends when RASE_PROFILE is 1."""
 
 import os
-import threading
 from collections.abc import Mapping
+
+from rase_core.fork_safe import ForkSafeLock
 
 COUNTERS = (
     "prefill_calls",
@@ -29,7 +30,7 @@ class RunCounters:
     """Sums over all runs of a process. Thread-safe."""
 
     def __init__(self) -> None:
-        self._lock = threading.Lock()
+        self._lock = ForkSafeLock()
         self._counts = dict.fromkeys(COUNTERS, 0)
 
     def add(self, counts: Mapping[str, int]) -> None:

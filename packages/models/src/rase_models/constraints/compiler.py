@@ -2,7 +2,6 @@
 
 import json
 import re
-import threading
 from collections import OrderedDict
 from collections.abc import Callable, Mapping
 from functools import cached_property, partial
@@ -11,6 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from rase_core.constraint import Allowed
 from rase_core.errors import ConstraintFailure, UnenforceableFormat
+from rase_core.fork_safe import ForkSafeLock
 
 from rase_models.constraints.matcher import FormatMatcher
 from rase_models.constraints.reasons import reason_in
@@ -41,7 +41,7 @@ class CompiledFormat:
 
     def __init__(self, make: Callable[[], "LLMatcher"], text_tokens: Allowed) -> None:
         self._make, self._text_tokens = make, text_tokens
-        self._lock = threading.Lock()
+        self._lock = ForkSafeLock()
         self._matcher, self._number = make(), 0
 
     def __call__(self) -> FormatMatcher:
@@ -80,8 +80,8 @@ class FormatCompiler:
     def __init__(self, tokenizer: Tokenizer, most_states: int | None = None) -> None:
         self._tokenizer = tokenizer
         self._most_states = most_states
-        self._lock, self._table_lock = threading.Lock(), threading.Lock()
-        self._turns = [threading.Lock() for _ in range(_TURNS)]
+        self._lock, self._table_lock = ForkSafeLock(), ForkSafeLock()
+        self._turns = [ForkSafeLock() for _ in range(_TURNS)]
         self._compiled: OrderedDict[ResponseFormat, CompiledFormat] = OrderedDict()
 
     def compile(self, form: ResponseFormat) -> CompiledFormat:

@@ -1,7 +1,6 @@
 """The tokenizer that the rest of rase sees, whatever it was built from."""
 
 import re
-import threading
 from collections.abc import Callable, Iterable
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
@@ -9,6 +8,7 @@ from functools import cached_property
 from typing import Protocol
 
 from rase_core.errors import InvalidParameter, UnencodableText
+from rase_core.fork_safe import ForkSafeLock
 from rase_core.progress import Progress
 
 from rase_models.tokenizers.least_tokens import LeastTokens, Losses
@@ -121,7 +121,7 @@ class Tokenizer:
         self._losses = losses
         self._narrow = narrow
         self._compile = compile
-        self._turn = threading.Lock()
+        self._turn = ForkSafeLock()
 
     def encode(self, text: str, add_special_tokens: bool = True, parse_special: bool = True) -> list[int]:
         """Return the ids of a text.

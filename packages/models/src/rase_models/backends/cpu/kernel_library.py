@@ -1,11 +1,11 @@
 """The compiled kernels of this process: found in the cache or compiled, linked once, and known by address."""
 
 import logging
-import threading
 from collections.abc import Iterable
 from functools import cache
 from pathlib import Path
 
+from rase_core.fork_safe import ForkSafeLock
 from rase_core.progress import Progress, ProgressEvent, ProgressPhase
 
 from rase_models.backends.cpu.compiler import compile_kernel, target
@@ -34,7 +34,7 @@ class KernelLibrary:
         self._cpu, self._features = cpu, features
         self._cache = KernelCache(directory)
         self._linked: dict[KernelKey, MachineCode] = {}
-        self._lock = threading.Lock()
+        self._lock = ForkSafeLock()
 
     def require(self, keys: Iterable[KernelKey], progress: Progress | None = None) -> None:
         """Link kernels that are not linked yet, compiling those that the cache does not have."""
