@@ -166,16 +166,24 @@ def test_an_interrupt_keeps_what_was_said_and_exits_130(smol: str, home: dict[st
     assert b"[stopped]" in errors
 
 
+STARTING = "print('up', flush=True); from rase_cli.main import main; main()"
+
+
 @pytest.mark.skipif(sys.platform == "win32", reason="sends SIGINT to a child")
-def test_an_interrupt_while_loading_exits_130_without_a_traceback(smol: str, home: dict[str, str]) -> None:
+@pytest.mark.parametrize("seconds", [0.0, 0.1, 0.3, 0.6])
+def test_an_interrupt_at_any_time_exits_130_without_a_traceback(
+    smol: str, home: dict[str, str], seconds: float
+) -> None:
     child = subprocess.Popen(
-        [sys.executable, "-m", "rase_cli", "chat", smol, QUESTION],
+        [sys.executable, "-c", STARTING, "chat", smol, "Tell me a long story.", "--max-tokens", "4000"],
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         env=home,
     )
-    time.sleep(0.6)
+    assert child.stdout is not None
+    assert child.stdout.readline() == b"up\n"
+    time.sleep(0.05 + seconds)  # main is in charge from here on
     child.send_signal(signal.SIGINT)
     _, errors = child.communicate(timeout=60)
     assert child.returncode == 130

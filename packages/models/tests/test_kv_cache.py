@@ -3,7 +3,15 @@
 import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
-from hypothesis.stateful import Bundle, RuleBasedStateMachine, consumes, initialize, invariant, rule
+from hypothesis.stateful import (
+    Bundle,
+    RuleBasedStateMachine,
+    consumes,
+    initialize,
+    invariant,
+    precondition,
+    rule,
+)
 from rase_core.errors import BackendFailure
 from rase_models.backends.base import BLOCK_TOKENS
 from rase_models.block_pool import BlockPool
@@ -128,9 +136,12 @@ class AnyUse(RuleBasedStateMachine):
     def append(self, handle: int, count: int, undo: bool) -> None:
         self.sequences.append({handle: count}, undo=undo)
 
-    @rule(handles=st.lists(handles, min_size=2, max_size=4, unique=True), count=st.integers(1, BLOCK_TOKENS))
-    def append_to_several(self, handles: list[int], count: int) -> None:
-        self.sequences.append({handle: count + i for i, handle in enumerate(handles)})
+    @precondition(lambda self: len(self.sequences.expected) > 1)
+    @rule(data=st.data(), count=st.integers(1, BLOCK_TOKENS))
+    def append_to_several(self, data: st.DataObject, count: int) -> None:
+        handles = st.sampled_from(sorted(self.sequences.expected))
+        chosen = data.draw(st.lists(handles, min_size=2, max_size=4, unique=True))
+        self.sequences.append({handle: count + i for i, handle in enumerate(chosen)})
 
     @rule(handle=handles, count=st.integers(1, 2 * BLOCK_TOKENS))
     def append_one_by_one(self, handle: int, count: int) -> None:
