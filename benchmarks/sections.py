@@ -76,17 +76,31 @@ def machine(engines: Engines, folder: Path) -> Iterator[Row]:
     bandwidth, peak = limits.read_bandwidth(engines.threads), limits.int8_peak(engines.threads)
     yield Row("memory read, plain sum", f"{bandwidth:.1f} GB/s")
     yield Row("8-bit products, dot products alone", f"{peak:.0f} GOP/s")
+    for case, path in _cases(cases.MAIN[:2], folder):
+        yield Row(
+            f"weights read in decoding, {case.name}", f"{_share_of_memory(engines, path):.1f} % of memory"
+        )
     for case, path in _cases((*cases.MAIN[2:], *cases.LARGER), folder):
-        work = step_work(open_gguf(path))
-        bandwidth = limits.read_bandwidth(engines.threads)  # neighbours change it from minute to minute
-        speed = engines.rase(path, Work(0, 64, depth=16))["decode_tok_s"]
-        bandwidth = max(bandwidth, limits.read_bandwidth(engines.threads))
-        share = 100 * speed * work.weight_nbytes / 1e9 / bandwidth
+        share = _share_of_memory(engines, path)
         yield least_row(f"weights read in decoding, {case.name}", share, 80, "% of memory")
-        figures = engines.rase(path, Work(512, 0), "--profile")
-        counts: dict[str, int] = figures["profile"]
-        operations = 2 * work.prompt_multiply_adds * counts["prefill_tokens"] / counts["gemm_matmul_ns"]
-        yield least_row(f"products in prefill, {case.name}", 100 * operations / peak, 50, "% of the peak")
+        share = _share_of_products(engines, path, peak)
+        yield least_row(f"products in prefill, {case.name}", share, 50, "% of the peak")
+
+
+def _share_of_memory(engines: Engines, path: Path) -> float:
+    """Return the weights read in decoding, in % of what a plain sum reads in the same seconds."""
+    bandwidth = limits.read_bandwidth(engines.threads)  # neighbours change it from minute to minute
+    speed = engines.rase(path, Work(0, 64, depth=16))["decode_tok_s"]
+    bandwidth = max(bandwidth, limits.read_bandwidth(engines.threads))
+    return float(100 * speed * step_work(open_gguf(path)).weight_nbytes / 1e9 / bandwidth)
+
+
+def _share_of_products(engines: Engines, path: Path, peak: float) -> float:
+    """Return the speed of the products in prefill, in % of the peak."""
+    counts: dict[str, int] = engines.rase(path, Work(512, 0), "--profile")["profile"]
+    work = step_work(open_gguf(path))
+    operations = 2 * work.prompt_multiply_adds * counts["prefill_tokens"] / counts["gemm_matmul_ns"]
+    return 100 * operations / peak
 
 
 def starting(engines: Engines, folder: Path) -> Iterator[Row]:
