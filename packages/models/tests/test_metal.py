@@ -35,6 +35,7 @@ from rase_models.backends.metal.groups import groups_of, window_of  # noqa: E402
 from rase_models.backends.metal.matrices import AffineMatrix, matrix_of  # noqa: E402
 from rase_models.backends.metal.ops import OPS  # noqa: E402
 from rase_models.backends.metal.runner import MetalRunner  # noqa: E402
+from rase_models.backends.metal.seen import Seen  # noqa: E402
 
 Floats = NDArray[np.float32]
 ARCHITECTURES = sorted({"llama", *TENSORS})
@@ -168,12 +169,15 @@ def test_rows_see_their_window_and_no_more(window: int | None) -> None:
     table = np.arange(3 * 4, dtype=np.int32).reshape(3, 4)
     rows = Rows(sequences, positions, positions, positions, table[None])
     for group in groups_of(rows):
-        seen = window_of(group, table, window)
+        seen = Seen(window_of(group, table, window))
+        visible, blocks = np.array(seen.visible), np.array(seen.blocks)
+        bounds = np.array(seen.bounds).reshape(*group.rows.shape, 2)
         for index, sequence in enumerate(group.sequences):
-            first = np.flatnonzero(table[sequence] == seen.blocks[index, 0])[0] * 64
+            first = np.flatnonzero(table[sequence] == blocks[index, 0])[0] * 64
             for row, position in enumerate(group.positions[index]):
                 wanted = np.arange(max(0, position + 1 - (window or 10**6)), position + 1)
-                np.testing.assert_array_equal(np.flatnonzero(seen.visible[index, 0, row]) + first, wanted)
+                np.testing.assert_array_equal(np.flatnonzero(visible[index, 0, row]) + first, wanted)
+                np.testing.assert_array_equal(bounds[index, row] + first, wanted[[0, -1]])
 
 
 def test_it_is_checked_by_computing_and_says_what_computes() -> None:
@@ -189,6 +193,11 @@ def test_auto_passes_by_what_stands_in_for_a_gpu() -> None:
     assert choose_among(DevicePreference.AUTO.candidates(), BACKENDS) == "cpu"
 
 
+def remembered(runner: MetalRunner) -> list[object]:
+    """Return all caches and, of every layer that has any, the states of all slots."""
+    return [*runner._cached(), *(mx.stack(states) for states in runner._states)]
+
+
 @pytest.mark.parametrize("architecture", ["llama", "mamba2"])
 def test_a_run_that_fails_while_it_is_described_leaves_caches_as_they_were(
     architecture: str, tmp_path: Path
@@ -201,11 +210,11 @@ def test_a_run_that_fails_while_it_is_described_leaves_caches_as_they_were(
         step(each, (each.new_sequence(), 0, TOKENS))
     sequence = decoder.new_sequence()
     assert isinstance(runner, MetalRunner)
-    before = [np.array(array) for array in runner._kept()]
+    before = [np.array(array) for array in remembered(runner)]
     runner._program = broken
     with pytest.raises(KeyError):
         step(decoder, (sequence, 0, TOKENS))
-    for array, known in zip(map(np.array, runner._kept()), before, strict=True):
+    for array, known in zip(map(np.array, remembered(runner)), before, strict=True):
         np.testing.assert_array_equal(array[: len(known)], known)
         assert not array[len(known) :].any()  # room that was made for the new sequence
     runner._program = program

@@ -91,6 +91,7 @@ def test_products_of_any_size_are_whole(rows: int, outs: int) -> None:
 def test_rows_of_few_blocks_and_of_many_are_multiplied() -> None:
     for columns in (32, 96, 1056):
         given, x = weight(GgmlType.IQ4_NL, 6, columns), normal(2, columns)
+        np.testing.assert_array_equal(np.array(in_blocks(given).floats()), values_of(given))
         near(in_blocks(given).times(mx.array(x)), x @ values_of(given).T.astype(np.float64))
 
 

@@ -1,11 +1,12 @@
 // Metal Shading Language in terms of the emulation of CUDA C: threadgroups are its blocks, SIMD groups its warps.
 //
 // What it has is what the kernels use. A launch has the shape of a grid in threads, of which MLX lets the last
-// threadgroups be smaller; here they are whole, and threads outside of the grid end at once.
+// threadgroups be smaller; here they are whole, and threads outside of the grid end at once. Of the address spaces,
+// `constant` alone is told from the others: a pointer to what is there is none to what is volatile.
 #pragma once
 #define device
 #define thread
-#define constant const
+#define constant volatile
 #define threadgroup static
 
 typedef unsigned int uint;
@@ -21,8 +22,10 @@ template <class T, class F> static T as_type(F from) {
     return to;
 }
 static inline uint popcount(uint bits) { return (uint)__builtin_popcount(bits); }
+using std::exp;
 using std::fabs;
 using std::ldexp;
+using std::tanh;
 
 enum class mem_flags { mem_none, mem_device, mem_threadgroup };
 static inline void threadgroup_barrier(mem_flags) { __syncthreads(); }

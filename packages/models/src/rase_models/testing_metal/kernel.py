@@ -15,6 +15,7 @@ from rase_models.testing_cuda import EmulatedDevice, EmulatedFault
 from rase_models.testing_cuda.compiler import library_of
 
 Triple = tuple[int, int, int]
+_LEAST_DEVICE_SIZE = 8  # MLX puts arrays of fewer elements in the constant address space
 Template = Sequence[tuple[str, int | mx.Dtype]]
 
 _C_NAMES = {
@@ -65,8 +66,7 @@ class Emulation:
             output_dtypes: Sequence[mx.Dtype],
             template: Template = (),
         ) -> list[mx.array]:
-            kinds = [array.dtype for array in inputs]
-            parameters = _parameters(input_names, kinds, output_names, output_dtypes)
+            parameters = _parameters(input_names, inputs, output_names, output_dtypes)
             library = library_of(_text(name, parameters, source, header, tuple(template)))
             outputs = list(map(_uninitialised, output_shapes, output_dtypes))
             arrays = [np.array(array) for array in inputs]
@@ -82,12 +82,15 @@ emulated = Emulation()
 
 def _parameters(
     input_names: Sequence[str],
-    inputs: Sequence[mx.Dtype],
+    inputs: Sequence[mx.array],
     output_names: Sequence[str],
     outputs: Sequence[mx.Dtype],
 ) -> str:
-    """Return the parameters of a kernel: arrays, then the size of the grid."""
-    given = [f"const {_C_NAMES[dtype]}* {name}" for name, dtype in zip(input_names, inputs, strict=True)]
+    """Return the parameters of a kernel: arrays, in the address spaces that MLX gives them, and the grid."""
+    given = [
+        f"const {'constant' if array.size < _LEAST_DEVICE_SIZE else 'device'} {_C_NAMES[array.dtype]}* {name}"
+        for name, array in zip(input_names, inputs, strict=True)
+    ]
     made = [f"{_C_NAMES[dtype]}* {name}" for name, dtype in zip(output_names, outputs, strict=True)]
     return ", ".join([*given, *made, "uint grid_x"])
 

@@ -1,26 +1,65 @@
 """Attention over the paged cache, group of sequences by group."""
 
 import mlx.core as mx
-import numpy as np
 
+from rase_models.backends.metal.cache import LayerCache
 from rase_models.backends.metal.groups import Group
-from rase_models.backends.metal.run import Run, Seen
+from rase_models.backends.metal.run import Run
+from rase_models.backends.metal.seen import Seen
 from rase_models.program import Attention
+
+_FUSED_LENGTHS = (64, 80, 128)
+"""Heads for which MLX has a kernel that makes no matrix of all scores."""
+_MOST_SCORES = 1 << 27
 
 
 def attention(op: Attention, run: Run) -> None:
+    """Write all rows, then attend: a cache that is written to again after it was read would be copied."""
     cache = run.caches[op.layer]
-    table = run.rows.block_tables[cache.group]
+    if op.k is not None and op.v is not None:
+        cache.write(*run.places(cache.group), run.buffers[op.k], run.buffers[op.v])
+    sinks = None if op.sinks is None else run.vector(op.sinks).reshape(-1)
     results = []
     for index, group in enumerate(run.groups):
-        rows = mx.array(group.rows)
-        if op.k is not None and op.v is not None:
-            cache.write(table, group, run.buffers[op.k][rows], run.buffers[op.v][rows])
         seen = run.seen(index, cache.group, op.window, op.chunked)
-        q = _heads(run.buffers[op.q][rows], op.head_count).astype(cache.dtype)
-        out = _attend(op, run, q, seen, *cache.read(seen.blocks))
-        results.append(_rows_again(out.astype(mx.float32), group))
+        rows = run.rows_of(run.buffers[op.q], group)
+        attend = _attend_in_place if group.count == 1 and cache.kernels is not None else _attend_to_copy
+        results.append(attend(op, cache, group, rows, seen, sinks))
     run.buffers[op.out] = run.gathered(results)
+
+
+def _attend_in_place(
+    op: Attention, cache: LayerCache, group: Group, rows: mx.array, seen: Seen, sinks: mx.array | None
+) -> mx.array:
+    """Return [sequences, 1, width] of single rows."""
+    assert cache.kernels is not None
+    q = rows.reshape(-1, op.head_count, op.key_length)
+    return cache.kernels.attend(op, q, (cache.keys, cache.values), seen, sinks).reshape(len(q), 1, -1)
+
+
+def _attend_to_copy(
+    op: Attention, cache: LayerCache, group: Group, rows: mx.array, seen: Seen, sinks: mx.array | None
+) -> mx.array:
+    """Return [sequences, rows of each, width]; blocks that are seen are put next to each other before.
+
+    Others may have left there what is no number, which neither a mask nor a weight of 0 makes harmless.
+    """
+    q = _heads(rows, op.head_count).astype(cache.dtype)
+    keys, values = (mx.where(seen.is_written, array, 0) for array in cache.read(seen.blocks))
+    mask, most = _mask(op, seen), _rows_at_once(op, q, keys)
+    pieces = [
+        _attend(op, q[:, :, first : first + most], mask[:, :, first : first + most], sinks, keys, values)
+        for first in range(0, group.count, most)
+    ]
+    out = pieces[0] if len(pieces) == 1 else mx.concatenate(pieces, axis=2)
+    return out.astype(mx.float32).transpose(0, 2, 1, 3).reshape(*group.rows.shape, -1)
+
+
+def _rows_at_once(op: Attention, q: mx.array, keys: mx.array) -> int:
+    """Return for how many rows of each sequence scores are made at once."""
+    is_fused = op.key_length == op.value_length and op.key_length in _FUSED_LENGTHS and op.soft_cap is None
+    sequences, heads, rows, _ = q.shape
+    return rows if is_fused else max(1, _MOST_SCORES // (sequences * heads * keys.shape[2]))
 
 
 def _heads(rows: mx.array, heads: int) -> mx.array:
@@ -29,27 +68,22 @@ def _heads(rows: mx.array, heads: int) -> mx.array:
     return rows.reshape(sequences, count, heads, -1).transpose(0, 2, 1, 3)
 
 
-def _rows_again(out: mx.array, group: Group) -> mx.array:
-    return out.transpose(0, 2, 1, 3).reshape(*group.rows.shape, -1)
-
-
-def _attend(op: Attention, run: Run, q: mx.array, seen: Seen, keys: mx.array, values: mx.array) -> mx.array:
+def _attend(
+    op: Attention, q: mx.array, mask: mx.array, sinks: mx.array | None, keys: mx.array, values: mx.array
+) -> mx.array:
     """Return [sequences, heads, rows of each, value length]."""
-    mask = _mask(op, seen)
-    sinks = None if op.sinks is None else run.vector(op.sinks).reshape(-1)
-    if op.soft_cap is None:
-        sinks = None if sinks is None else sinks.astype(q.dtype)
-        mask = mask.astype(q.dtype) if op.slopes else mask
-        return mx.fast.scaled_dot_product_attention(q, keys, values, scale=op.scale, mask=mask, sinks=sinks)
-    return _soft_capped(op, op.soft_cap, q, mask, sinks, keys, values)
+    if op.soft_cap is not None:
+        return _soft_capped(op, op.soft_cap, q, mask, sinks, keys, values)
+    sinks = None if sinks is None else sinks.astype(q.dtype)
+    mask = mask.astype(q.dtype) if op.slopes else mask
+    return mx.fast.scaled_dot_product_attention(q, keys, values, scale=op.scale, mask=mask, sinks=sinks)
 
 
 def _mask(op: Attention, seen: Seen) -> mx.array:
     """Return which positions are visible; with slopes, what is added to scores, minus infinity elsewhere."""
     if not op.slopes:
         return seen.visible
-    distance = mx.array(seen.distance.astype(np.float32))
-    return mx.where(seen.visible, -distance * mx.array(op.slopes).reshape(-1, 1, 1), -mx.inf)
+    return mx.where(seen.visible, -seen.distance * mx.array(op.slopes).reshape(-1, 1, 1), -mx.inf)
 
 
 def _soft_capped(

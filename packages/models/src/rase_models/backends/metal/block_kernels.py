@@ -109,7 +109,7 @@ class BlockKernels:
             inputs=[blocks, self.values, indices, mx.array([0, parts], mx.uint32)],
             template=[("T", dtype)],
             grid=(parts, indices.size, 1),
-            threadgroup=(min(parts, LANES), 1, 1),
+            threadgroup=(LANES, 1, 1),
             output_shapes=[(indices.size, columns)],
             output_dtypes=[dtype],
         )[0]

@@ -32,7 +32,7 @@ class BlockMatrix:
         """Return x @ matrix.T, float32 [rows, out]."""
         if x.shape[0] > _FEW:
             return self.narrowing.product(x, self._many)
-        first = mx.zeros(1, mx.uint32)
+        first = mx.array([0], mx.uint32)
         few = [x[None, start : start + MOST_ROWS] for start in range(0, x.shape[0], MOST_ROWS)]
         return mx.concatenate([self._product(rows, first, 1)[0] for rows in few])
 

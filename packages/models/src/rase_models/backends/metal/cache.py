@@ -3,11 +3,9 @@
 import math
 
 import mlx.core as mx
-import numpy as np
-from numpy.typing import NDArray
 
 from rase_models.backends.base import BLOCK_TOKENS
-from rase_models.backends.metal.groups import Group
+from rase_models.backends.metal.paged_attention import AttentionKernels
 from rase_models.kv_type import KvType
 from rase_models.program import KvLayer
 
@@ -15,11 +13,19 @@ KV_DTYPES = {KvType.F32: mx.float32, KvType.F16: mx.float16}
 
 
 class LayerCache:
-    """The keys and values of one attention layer, [blocks, BLOCK_TOKENS, heads, length]."""
+    """The keys and values of one attention layer, [blocks, BLOCK_TOKENS, heads, length].
 
-    def __init__(self, layer: KvLayer, group: int, dtype: mx.Dtype) -> None:
+    Attributes:
+        group: the group of layers whose block tables it has.
+        kernels: attend to its blocks where they are; None where there are none.
+    """
+
+    def __init__(
+        self, layer: KvLayer, group: int, dtype: mx.Dtype, kernels: AttentionKernels | None = None
+    ) -> None:
         self.group = group
         self.dtype = dtype
+        self.kernels = kernels
         self.keys = mx.zeros((0, BLOCK_TOKENS, layer.head_count_kv, layer.key_length), dtype)
         self.values = mx.zeros((0, BLOCK_TOKENS, layer.head_count_kv, layer.value_length), dtype)
 
@@ -36,18 +42,18 @@ class LayerCache:
             math.prod(array.shape[1:]) * self.dtype.size for array in (self.keys, self.values)
         )
 
-    def copy_block(self, source: int, target: int) -> None:
-        """Copy a block."""
-        self.keys[target] = self.keys[source]
-        self.values[target] = self.values[source]
-        mx.eval(self.keys, self.values)  # arrays may be evaluated only by the thread that describes them
+    def block(self, number: int) -> tuple[mx.array, mx.array]:
+        """Return a copy of a block's keys and values."""
+        return mx.contiguous(self.keys[number]), mx.contiguous(self.values[number])
 
-    def write(self, table: NDArray[np.int32], group: Group, keys: mx.array, values: mx.array) -> None:
-        """Store keys and values [sequences, rows of each, width] of a group by its block table."""
-        blocks = mx.array(table[group.sequences[:, None], group.positions // BLOCK_TOKENS])
-        slots = mx.array(group.positions % BLOCK_TOKENS)
-        self.keys[blocks, slots] = keys.reshape(*slots.shape, *self.keys.shape[2:]).astype(self.dtype)
-        self.values[blocks, slots] = values.reshape(*slots.shape, *self.values.shape[2:]).astype(self.dtype)
+    def put_block(self, number: int, keys: mx.array, values: mx.array) -> None:
+        """Replace a block's keys and values."""
+        self.keys[number], self.values[number] = keys, values
+
+    def write(self, blocks: mx.array, places: mx.array, keys: mx.array, values: mx.array) -> None:
+        """Store keys and values [rows, width] at places [rows] of blocks [rows]."""
+        for cached, given in ((self.keys, keys), (self.values, values)):
+            cached[blocks, places] = given.reshape(-1, *cached.shape[2:]).astype(self.dtype)
 
     def read(self, blocks: mx.array) -> tuple[mx.array, mx.array]:
         """Return keys and values of blocks [sequences, blocks]: [sequences, heads, positions, length]."""

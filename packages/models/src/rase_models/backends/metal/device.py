@@ -10,11 +10,14 @@ import mlx.core as mx
 from rase_core.errors import BackendFailure, DeviceOutOfMemory
 
 from rase_models.backends.metal.block_formats import BLOCK_FORMATS
-from rase_models.backends.metal.kernel_check import decodes, narrows
+from rase_models.backends.metal.kernel_check import attends, decodes, narrows
 from rase_models.backends.metal.kernel_maker import KernelMaker
 from rase_models.backends.metal.narrowing import Narrowing
+from rase_models.backends.metal.paged_attention import AttentionKernels, attention_kernels
 from rase_models.gguf.types import GgmlType
 
+MLX_ERRORS = (RuntimeError, ValueError)
+"""What MLX raises while it describes or computes."""
 _MEMORY_WORDS = ("allocate", "Insufficient Memory", "OutOfMemory")
 
 
@@ -38,6 +41,13 @@ class Device:
         """Return how activations are rounded for a matrix of some type."""
         make = self.make_kernel
         return Narrowing(dtype, make if make is not None and narrows(make) else None)
+
+    def attention(self, key_length: int, value_length: int, kv_dtype: mx.Dtype) -> AttentionKernels | None:
+        """Return kernels that attend to such heads in a paged cache of a type, None where there are none."""
+        make = self.make_kernel
+        if make is None or not attends(key_length, value_length, kv_dtype, make):
+            return None
+        return attention_kernels(make)
 
     def reads_blocks(self, type_: GgmlType) -> bool:
         """Say whether its kernels multiply a type as it is in the file."""
@@ -93,7 +103,7 @@ def faults() -> Iterator[None]:
     """Raise DeviceOutOfMemory or BackendFailure for what MLX raises while it computes."""
     try:
         yield
-    except RuntimeError as error:
+    except MLX_ERRORS as error:
         if any(word in str(error) for word in _MEMORY_WORDS):
             raise DeviceOutOfMemory("metal", str(error)) from error
         raise BackendFailure(f"the metal backend failed: {error}") from error

@@ -13,17 +13,22 @@ Ints = NDArray[np.int64]
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """Sequences that have `rows.shape[1]` rows each in a run.
+    """Sequences that have `count` rows each in a run.
 
     Attributes:
-        rows: indices of the run's rows, [sequences, rows of each].
+        rows: indices of the run's rows, [sequences, count].
         sequences: their numbers, [sequences].
-        positions: [sequences, rows of each].
+        positions: [sequences, count].
     """
 
     rows: Ints
     sequences: Ints
     positions: Ints
+
+    @property
+    def count(self) -> int:
+        """How many rows each of its sequences has."""
+        return int(self.rows.shape[1])
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,13 +37,14 @@ class Window:
 
     Attributes:
         blocks: of the cache, [sequences, blocks].
-        visible: bool [sequences, 1, rows of each, blocks * BLOCK_TOKENS].
-        distance: how far back each position is, in the same shape.
+        begin: the position at which the first of them begins, [sequences].
+        first, last: each row sees the positions from first to last, its own: [sequences, rows of each].
     """
 
     blocks: NDArray[np.int32]
-    visible: NDArray[np.bool_]
-    distance: Ints
+    begin: Ints
+    first: Ints
+    last: Ints
 
 
 def groups_of(rows: Rows) -> tuple[Group, ...]:
@@ -61,14 +67,11 @@ def window_of(group: Group, table: NDArray[np.int32], window: int | None, chunke
     is not visible.
     """
     last = group.positions[:, -1] // BLOCK_TOKENS
-    seen = _seen(group.positions, window, chunked)
-    start = (group.positions - seen)[:, 0] // BLOCK_TOKENS
+    first = group.positions - _seen(group.positions, window, chunked)
+    start = first[:, 0] // BLOCK_TOKENS
     columns = start[:, None] + np.arange(int((last - start).max()) + 1)
     blocks = table[group.sequences[:, None], np.minimum(columns, last[:, None])]
-    positions = (columns[:, :, None] * BLOCK_TOKENS + np.arange(BLOCK_TOKENS)).reshape(len(columns), -1)
-    distance = group.positions[:, :, None] - positions[:, None, :]
-    visible = (distance >= 0) & (distance <= seen[:, :, None])
-    return Window(blocks, visible[:, None], distance[:, None])
+    return Window(blocks, start * BLOCK_TOKENS, first, group.positions)
 
 
 def _seen(positions: Ints, window: int | None, chunked: bool) -> Ints:

@@ -11,7 +11,8 @@ from functools import cache
 import mlx.core as mx
 import numpy as np
 
-from rase_models.backends.metal.block_kernels import block_kernels
+from rase_models.backends.metal.attention_check import attention_error
+from rase_models.backends.metal.block_kernels import MOST_ROWS, block_kernels
 from rase_models.backends.metal.block_matrix import BlockMatrix
 from rase_models.backends.metal.kernel_maker import KernelMaker
 from rase_models.backends.metal.narrowing import Narrowing
@@ -19,10 +20,11 @@ from rase_models.gguf.quants import dequantize
 from rase_models.gguf.types import TYPE_LAYOUTS, GgmlType
 
 _logger = logging.getLogger(__name__)
-_OUTS, _ROWS, _BLOCKS = 5, 1, 2
+_OUTS, _BLOCKS = 21, 2  # as many threads as in large products, and a row too few for the last of them
 _BITS = 0xBF  # without the bit that makes a float16 large, infinite or no number
 _TOLERANCE = 1e-3
 _FAULTS = (RuntimeError, ValueError)
+_Floats = np.ndarray[tuple[int, ...], np.dtype[np.float32]]
 
 
 @cache
@@ -35,6 +37,13 @@ def decodes(type_: GgmlType, make: KernelMaker) -> bool:
 def narrows(make: KernelMaker) -> bool:
     """Say whether the kernel that narrows activations does."""
     return _holds("float16 activations", lambda: _narrowing_error(make))
+
+
+@cache
+def attends(key_length: int, value_length: int, dtype: mx.Dtype, make: KernelMaker) -> bool:
+    """Say whether the kernels that attend to a paged cache do, for heads of such lengths."""
+    what = f"attention with heads of {key_length} and {value_length}"
+    return _holds(what, lambda: attention_error(key_length, value_length, dtype, make))
 
 
 def _holds(what: str, error_of: Callable[[], float]) -> bool:
@@ -54,7 +63,7 @@ def _block_error(type_: GgmlType, make: KernelMaker) -> float:
     columns, nbytes = (count * _BLOCKS for count in TYPE_LAYOUTS[type_])
     rng = np.random.default_rng(0)
     data = rng.integers(0, 256, (_OUTS, nbytes), dtype=np.uint8) & np.uint8(_BITS)
-    x = rng.standard_normal((_ROWS, columns)).astype(np.float32)
+    x = rng.standard_normal((MOST_ROWS + 1, columns)).astype(np.float32)  # many rows, then one
     kernels = block_kernels(type_, make)
     matrix = BlockMatrix(mx.array(data), columns, Narrowing(mx.float32), kernels)
     wanted = dequantize(type_, data, (_OUTS, columns))
@@ -62,9 +71,9 @@ def _block_error(type_: GgmlType, make: KernelMaker) -> float:
 
 
 def _narrowing_error(make: KernelMaker) -> float:
-    x = np.random.default_rng(0).standard_normal((_ROWS, 300)).astype(np.float32) * np.float32(1e9)
+    x = np.random.default_rng(0).standard_normal((1, 300)).astype(np.float32) * np.float32(1e9)
     return _error(Narrowing(mx.float16, make).product(mx.array(x), lambda rows: rows), x)
 
 
-def _error(found: mx.array, wanted: np.ndarray[tuple[int, ...], np.dtype[np.float32]]) -> float:
+def _error(found: mx.array, wanted: _Floats) -> float:
     return float(np.abs(np.array(found) - wanted).max() / np.abs(wanted).max())

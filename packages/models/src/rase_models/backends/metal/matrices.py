@@ -110,19 +110,31 @@ Matrix = FloatMatrix | AffineMatrix | BlockMatrix
 def matrix_of(weight: Weight, device: Device) -> Matrix:
     """Put a tensor on the device in the form that it keeps the type in."""
     info = weight.info
-    if len(info.shape) > 1 and info.shape[-1] % GROUP == 0:
-        if device.make_kernel is not None and device.reads_blocks(info.type):
-            return _blocks(weight, device, device.make_kernel)
-        if info.type in AFFINE:
-            return _affine(weight, AFFINE[info.type], device)
+    if _is_matrix(info) and device.make_kernel is not None and device.reads_blocks(info.type):
+        return _blocks(weight, device, device.make_kernel)
+    if _is_matrix(info) and info.type in AFFINE:
+        return _affine(weight, AFFINE[info.type], device)
     dtype = _float_dtype(info, device)
-    values = mx.array(dequantize(info.type, weight.data, info.shape)).astype(dtype)
-    return FloatMatrix(_evaluated(values), device.narrowing(dtype))
+    return FloatMatrix(_evaluated(_floats(weight).astype(dtype)), device.narrowing(dtype))
+
+
+def _floats(weight: Weight) -> mx.array:
+    """Return a tensor as floats: those of a file as they are, which makes the fewest copies."""
+    info, data = weight.info, np.ascontiguousarray(weight.data)
+    if info.type is GgmlType.F16:
+        return mx.array(data.view(np.float16).reshape(info.shape))
+    if info.type is GgmlType.BF16:
+        return mx.array(data.view(np.uint16).reshape(info.shape)).view(mx.bfloat16)
+    return mx.array(dequantize(info.type, data, info.shape))
+
+
+def _is_matrix(info: TensorInfo) -> bool:
+    return len(info.shape) > 1
 
 
 def _float_dtype(info: TensorInfo, device: Device) -> mx.Dtype:
     """Return float32 for what is no matrix, and for what a file has so: routers, which decide."""
-    if len(info.shape) == 1 or info.type is GgmlType.F32 or device.dtype == mx.float32:
+    if not _is_matrix(info) or info.type is GgmlType.F32 or device.dtype == mx.float32:
         return mx.float32
     return mx.bfloat16 if info.type is GgmlType.BF16 else device.dtype
 
@@ -130,10 +142,10 @@ def _float_dtype(info: TensorInfo, device: Device) -> mx.Dtype:
 def matrix_nbytes(info: TensorInfo, device: Device) -> int:
     """Return the bytes that a tensor takes on the device."""
     count = math.prod(info.shape)
-    if device.reads_blocks(info.type):
+    if _is_matrix(info) and device.reads_blocks(info.type):
         columns, nbytes = TYPE_LAYOUTS[info.type]
         return count // columns * nbytes
-    if info.type in AFFINE:
+    if _is_matrix(info) and info.type in AFFINE:
         return packed_nbytes(info.type, count, device.dtype.size)
     return count * _float_dtype(info, device).size
 

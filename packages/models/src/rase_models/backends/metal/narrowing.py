@@ -15,6 +15,7 @@ from rase_models.backends.metal.kernel_maker import LANES, Kernel, KernelMaker
 
 _LEAST = 1e-30  # in place of 0 and of what is next to it
 _SIMD_GROUPS = 8
+_LEAST_SIZE = 8  # MLX gives kernels smaller arrays in another address space
 
 _NARROW = """
     // A threadgroup narrows one row.
@@ -48,7 +49,7 @@ class Narrowing:
         """Return what `multiply`, which is linear, makes of x [..., columns], in float32."""
         if self.dtype != mx.float16:
             return multiply(x.astype(self.dtype)).astype(mx.float32)
-        if self.make_kernel is None:
+        if self.make_kernel is None or x.size < _LEAST_SIZE:
             peaks = mx.maximum(mx.abs(x).max(axis=-1, keepdims=True), _LEAST)
             rows = (x / peaks).astype(mx.float16)
         else:

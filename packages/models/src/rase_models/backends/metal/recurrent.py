@@ -2,21 +2,16 @@
 
 import mlx.core as mx
 
-from rase_models.backends.metal.groups import Group
 from rase_models.backends.metal.run import Run
+from rase_models.backends.metal.scans import steps
 from rase_models.program import GatedDelta, ShortConv, StateScan
-
-
-def _rows_of(values: mx.array, group: Group) -> mx.array:
-    """Return the rows of a group: [sequences, rows of each, ...]."""
-    return values[mx.array(group.rows)]
 
 
 def short_conv(op: ShortConv, run: Run) -> None:
     x, weight = run.buffers[op.x], run.vector(op.weight).reshape(-1, op.taps)
     results = []
     for group, state in run.states_of(op.state):
-        rows = _rows_of(x, group)
+        rows = run.rows_of(x, group)
         count = rows.shape[1]
         padded = mx.concatenate([state.reshape(len(state), op.taps - 1, -1), rows], axis=1)
         taps = [weight[:, j] * padded[:, j : j + count] for j in range(op.taps)]
@@ -35,12 +30,10 @@ def state_scan(op: StateScan, run: Run) -> None:
     results = []
     for group, state in run.states_of(op.state):
         h = state.reshape(len(state), op.heads, x.shape[-1], b.shape[-1])
-        outs = []
-        for column in group.rows.T:
-            rows = mx.array(column)
-            h = shares[rows][..., None, None] * h
-            h = h + (step[rows][..., None] * x[rows])[..., None] * b[rows][:, :, None]
-            outs.append((h @ c[rows][..., None])[..., 0] + skip * x[rows])
+        inputs, outs = steps(run, group, shares, step[..., None] * x, b, c, skip * x), []
+        for share, change, b_row, c_row, skipped in inputs:
+            h = share[..., None, None] * h + change[..., None] * b_row[:, :, None]
+            outs.append((h @ c_row[..., None])[..., 0] + skipped)
         results.append(mx.stack(outs, axis=1).reshape(len(state), len(outs), -1))
         run.keep_states(op.state, group, h)
     run.buffers[op.out] = run.gathered(results)
@@ -58,13 +51,11 @@ def gated_delta(op: GatedDelta, run: Run) -> None:
     for group, state in run.states_of(op.state):
         h = state.reshape(len(state), op.heads, q.shape[-1], v.shape[-1])
         outs = []
-        for column in group.rows.T:
-            rows = mx.array(column)
-            h = shares[rows][..., None, None] * h
-            known = (k[rows][:, :, None] @ h)[:, :, 0]
-            change = beta[rows][..., None] * (v[rows] - known)
-            h = h + k[rows][..., None] * change[:, :, None]
-            outs.append((q[rows][:, :, None] @ h)[:, :, 0])
+        for share, q_row, k_row, v_row, part in steps(run, group, shares, q, k, v, beta[..., None]):
+            h = share[..., None, None] * h
+            change = part * (v_row - (k_row[:, :, None] @ h)[:, :, 0])
+            h = h + k_row[..., None] * change[:, :, None]
+            outs.append((q_row[:, :, None] @ h)[:, :, 0])
         results.append(mx.stack(outs, axis=1).reshape(len(state), len(outs), -1))
         run.keep_states(op.state, group, h)
     run.buffers[op.out] = run.gathered(results)

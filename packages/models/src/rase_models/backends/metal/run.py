@@ -6,20 +6,15 @@ from dataclasses import dataclass, field
 import mlx.core as mx
 import numpy as np
 
-from rase_models.backends.base import Rows
+from rase_models.backends.base import BLOCK_TOKENS, Rows
 from rase_models.backends.metal.cache import LayerCache
-from rase_models.backends.metal.groups import Group, Ints, groups_of, window_of
+from rase_models.backends.metal.groups import Group, groups_of, window_of
 from rase_models.backends.metal.matrices import Matrix
+from rase_models.backends.metal.seen import Seen
 from rase_models.program import Rope
 
-
-@dataclass(frozen=True, slots=True)
-class Seen:
-    """A Window, `blocks` and `visible` on the device."""
-
-    blocks: mx.array
-    visible: mx.array
-    distance: Ints
+States = list[list[mx.array]]
+"""Of each stateful op, float32 [size] in each slot. Arrays are replaced, never written to."""
 
 
 @dataclass(slots=True)
@@ -27,25 +22,30 @@ class Run:
     """The rows of a run, its weights, caches and states, and the buffers so far, float32 [rows, width].
 
     Attributes:
-        states: of each stateful op, float32 [slots, size]; ops put new arrays there.
+        states: ops put new arrays there.
+        is_in_order: whether there is one group, with the rows as they are in the run.
         turns: cosines and sines of rotations, computed once in a run.
     """
 
     rows: Rows
     weights: Mapping[str, Matrix]
     caches: Sequence[LayerCache]
-    states: list[mx.array]
+    states: States
     groups: tuple[Group, ...]
+    is_in_order: bool
     buffers: dict[str, mx.array] = field(default_factory=dict)
     turns: dict[Rope, tuple[mx.array, mx.array]] = field(default_factory=dict)
     _seen: dict[tuple[int, int, int | None, bool], Seen] = field(default_factory=dict)
+    _places: dict[int, tuple[mx.array, mx.array]] = field(default_factory=dict)
 
     @classmethod
     def of(
-        cls, rows: Rows, weights: Mapping[str, Matrix], caches: Sequence[LayerCache], states: list[mx.array]
+        cls, rows: Rows, weights: Mapping[str, Matrix], caches: Sequence[LayerCache], states: States
     ) -> "Run":
         """Begin a run."""
-        return cls(rows, weights, caches, states, groups_of(rows))
+        groups = groups_of(rows)
+        is_in_order = len(groups) == 1 and bool((np.diff(groups[0].rows.reshape(-1)) == 1).all())
+        return cls(rows, weights, caches, states, groups, is_in_order)
 
     def parts(self, name: str, count: int) -> mx.array:
         """Return the equal parts of every row of a buffer: [rows, parts, width / parts]."""
@@ -61,24 +61,42 @@ class Run:
         key = (group, kv_group, window, chunked)
         if key not in self._seen:
             table = self.rows.block_tables[kv_group]
-            found = window_of(self.groups[group], table, window, chunked)
-            self._seen[key] = Seen(mx.array(found.blocks), mx.array(found.visible), found.distance)
+            self._seen[key] = Seen(window_of(self.groups[group], table, window, chunked))
         return self._seen[key]
+
+    def places(self, kv_group: int) -> tuple[mx.array, mx.array]:
+        """Return each row's block of a group of layers and its place there; computed once in a run."""
+        if kv_group not in self._places:
+            rows, positions = self.rows, self.rows.positions
+            blocks = rows.block_tables[kv_group][rows.sequences, positions // BLOCK_TOKENS]
+            self._places[kv_group] = mx.array(blocks), mx.array(positions % BLOCK_TOKENS)
+        return self._places[kv_group]
+
+    def rows_of(self, values: mx.array, group: Group) -> mx.array:
+        """Return the rows of a group: [sequences, rows of each, ...]."""
+        if self.is_in_order:
+            return values.reshape(*group.rows.shape, *values.shape[1:])
+        return values[mx.array(group.rows)]
 
     def gathered(self, values: Sequence[mx.array]) -> mx.array:
         """Put results of the groups, [sequences, rows of each, width], back in the run's order."""
-        order = np.argsort(np.concatenate([group.rows.reshape(-1) for group in self.groups]))
         flat = [value.reshape(-1, value.shape[-1]) for value in values]
-        return mx.concatenate(flat)[mx.array(order)]
+        if self.is_in_order:
+            return flat[0]
+        order = np.concatenate([group.rows.reshape(-1) for group in self.groups])
+        return mx.concatenate(flat)[mx.array(np.argsort(order))]
 
     def states_of(self, layer: int) -> Iterator[tuple[Group, mx.array]]:
         """Give each group with its states before its rows, [sequences, size]; zeros before a sequence."""
         for group in self.groups:
-            held = self.states[layer][mx.array(self.rows.states[group.sequences])]
-            goes_on = mx.array(group.positions[:, :1] > 0)
-            yield group, mx.where(goes_on, held, 0)
+            slots, first = self.rows.states[group.sequences], group.positions[:, 0]
+            held = (self.states[layer][slot] for slot in slots)
+            yield (
+                group,
+                mx.stack([s if p > 0 else mx.zeros_like(s) for s, p in zip(held, first, strict=True)]),
+            )
 
     def keep_states(self, layer: int, group: Group, states: mx.array) -> None:
-        """Replace the states of a group."""
-        slots = mx.array(self.rows.states[group.sequences])
-        self.states[layer][slots] = states.reshape(len(group.sequences), -1)
+        """Replace the states of a group; each is an array of its own, which outlives those beside it."""
+        for slot, state in zip(self.rows.states[group.sequences], states, strict=True):
+            self.states[layer][slot] = mx.contiguous(state.reshape(-1))
