@@ -2,9 +2,12 @@
 
 import importlib.util
 import os
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import pytest
+from rase_models.program import Program
 
 
 @pytest.fixture(scope="session")
@@ -31,3 +34,11 @@ def tiny_path(tmp_path_factory: pytest.TempPathFactory) -> Path:
     from rase_models.testing import write_tiny_model
 
     return write_tiny_model(tmp_path_factory.mktemp("tiny") / "tiny.gguf")
+
+
+@pytest.fixture
+def build(tmp_path: Path) -> Callable[..., Program]:
+    """A function that builds the Program of a sketch of an architecture after changes to it."""
+    from rase_models.testing_sketches import build_sketch
+
+    return partial(build_sketch, tmp_path / "model.gguf")

@@ -2,29 +2,19 @@
 
 import math
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import pytest
 from rase_core.errors import InvalidGguf
-from rase_models.architectures import build_program
-from rase_models.gguf import open_gguf
 from rase_models.program import Attention, Clamp, GatedActivation, Linear, Program, RmsNorm, Xielu
-from rase_models.testing_sketches import HEADS, LENGTH, Metadata, sketch, write_gguf
+from rase_models.testing_sketches import HEADS, LENGTH, build_sketch
 
 
 @pytest.fixture
 def build(tmp_path: Path) -> Callable[..., Program]:
-    """Return a function that builds the Program of a sketch after changes to it."""
-
-    def build_changed(
-        architecture: str, metadata: Metadata | None = None, without: tuple[str, ...] = ()
-    ) -> Program:
-        base, tensors = sketch(architecture, layers=4)
-        kept = {name: values for name, values in tensors.items() if name not in without}
-        path = write_gguf(tmp_path / "model.gguf", architecture, base | (metadata or {}), kept)
-        return build_program(open_gguf(path))
-
-    return build_changed
+    """Return a function that builds the Program of a sketch of four layers after changes to it."""
+    return partial(build_sketch, tmp_path / "model.gguf", layers=4)
 
 
 Build = Callable[..., Program]
@@ -75,7 +65,7 @@ def test_layers_may_lack_attention_or_a_network(build: Build) -> None:
     feeding = ("ffn_norm", "ffn_gate", "ffn_up", "ffn_down")
     unfed = (f"blk.{layer}.{name}.weight" for layer in (2, 3) for name in feeding)
     without = ("blk.1.attn_norm.weight", "blk.1.attn_output.weight", *unfed)
-    linears = [op.weight for op in build("deci", lacking, without).ops if isinstance(op, Linear)]
+    linears = [op.weight for op in build("deci", lacking, without=without).ops if isinstance(op, Linear)]
     assert [f"blk.{layer}.attn_output.weight" in linears for layer in range(4)] == [True, False, True, True]
     assert [f"blk.{layer}.ffn_down.weight" in linears for layer in range(4)] == [True, True, False, False]
 

@@ -19,26 +19,9 @@ from rase_models.testing_sketches import (
     LENGTH,
     VOCAB,
     WIDTH,
-    Metadata,
-    Tensors,
     sketch,
     write_gguf,
 )
-
-
-@pytest.fixture
-def build(tmp_path: Path) -> Callable[..., Program]:
-    """Return a function that builds the Program of a sketch after changes to it."""
-
-    def build_changed(
-        architecture: str, metadata: Metadata | None = None, tensors: Tensors | None = None
-    ) -> Program:
-        base_metadata, base_tensors = sketch(architecture)
-        changed = (base_metadata | (metadata or {}), base_tensors | (tensors or {}))
-        return build_program(open_gguf(write_gguf(tmp_path / "model.gguf", architecture, *changed)))
-
-    return build_changed
-
 
 Build = Callable[..., Program]
 

@@ -44,18 +44,6 @@ TOKENS = [3, 1, 4, 1, 5, 9, 2, 6]
 
 
 @pytest.fixture
-def build(tmp_path: Path) -> Build:
-    """Return a function that builds the Program of a sketch after changes to its metadata."""
-
-    def build_changed(architecture: str, metadata: Metadata | None = None, layers: int = 2) -> Program:
-        base_metadata, tensors = sketch(architecture, layers)
-        path = write_gguf(tmp_path / "model.gguf", architecture, base_metadata | (metadata or {}), tensors)
-        return build_program(open_gguf(path))
-
-    return build_changed
-
-
-@pytest.fixture
 def logits(tmp_path: Path) -> Logits:
     """Return a function that computes the logits of a sketch of two layers, with other tensors."""
 

@@ -1,12 +1,9 @@
 """What architectures with states make of their files."""
 
 from collections.abc import Callable
-from pathlib import Path
 
 import pytest
 from rase_core.errors import InvalidGguf
-from rase_models.architectures import build_program
-from rase_models.gguf import open_gguf
 from rase_models.program import Attention, GatedDelta, Program, ShortConv, StateScan
 from rase_models.testing_sketches import (
     GROUPS,
@@ -17,24 +14,9 @@ from rase_models.testing_sketches import (
     STATE,
     TAPS,
     WIDTH,
-    Metadata,
-    sketch,
-    write_gguf,
 )
 
 Build = Callable[..., Program]
-
-
-@pytest.fixture
-def build(tmp_path: Path) -> Build:
-    """Return a function that builds the Program of a sketch after changes to its metadata."""
-
-    def build_changed(architecture: str, metadata: Metadata | None = None, layers: int = 2) -> Program:
-        base_metadata, tensors = sketch(architecture, layers)
-        path = write_gguf(tmp_path / "model.gguf", architecture, base_metadata | (metadata or {}), tensors)
-        return build_program(open_gguf(path))
-
-    return build_changed
 
 
 def test_mamba2_keeps_rows_and_states_and_no_keys(build: Build) -> None:

@@ -1,12 +1,15 @@
 """Small models of every architecture, of random weights, for tests of architectures and backends."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
 from rase_models import testing_layers, testing_metadata, testing_recurrent, testing_shapes
+from rase_models.architectures import build_program
+from rase_models.gguf import open_gguf
+from rase_models.program import Program
 from rase_models.testing_layers import LLAMA
 from rase_models.testing_shapes import SHAPES
 from rase_models.testing_sizes import (
@@ -54,6 +57,7 @@ __all__ = [
     "Metadata",
     "Shapes",
     "Tensors",
+    "build_sketch",
     "full_key",
     "sketch",
     "write_gguf",
@@ -118,6 +122,27 @@ def _weight(rng: np.random.Generator, name: str, shape: tuple[int, ...]) -> NDAr
         return (0.3 * values - 3).astype(np.float32)
     scaled = 1 + 0.1 * values if name.endswith(_NEAR_ONE) else values * 1.5 / np.sqrt(shape[-1])
     return scaled.astype(np.float32)
+
+
+def build_sketch(
+    path: Path,
+    architecture: str,
+    metadata: Mapping[str, object] | None = None,
+    tensors: Mapping[str, NDArray[np.generic]] | None = None,
+    *,
+    without: Collection[str] = (),
+    layers: int = 2,
+    context_length: int | None = None,
+) -> Program:
+    """Build the Program of a sketch with other metadata and tensors, and without some, from a file at `path`.
+
+    Raises what `build_program` does.
+    """
+    own_metadata, own_tensors = sketch(architecture, layers)
+    keys = {key: value for key, value in (own_metadata | dict(metadata or {})).items() if key not in without}
+    weights = {**own_tensors, **(tensors or {})}
+    kept = {name: values for name, values in weights.items() if name not in without}
+    return build_program(open_gguf(write_gguf(path, architecture, keys, kept)), context_length)
 
 
 def full_key(architecture: str, key: str) -> str:

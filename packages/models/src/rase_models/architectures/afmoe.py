@@ -33,6 +33,7 @@ def _positions(b: ProgramBuilder) -> list[LayerPositions]:
     """Read the positions; every fourth layer knows none, whichever layers have a window."""
     window = b.keys.count("attention.sliding_window", 0)
     flags = window_flags(b, _PERIOD) if window else (False,) * b.sizes.block_count
-    rope = model_rope(b, RopePairing.HALVES, window=True)
-    layers = [LayerPositions(rope, window if flag else None) for flag in flags]
+    whole = LayerPositions(model_rope(b, RopePairing.HALVES))
+    local = LayerPositions(model_rope(b, RopePairing.HALVES, window=True), window)
+    layers = [local if flag else whole for flag in flags]
     return [replace(at, rope=None) if (n + 1) % _PERIOD == 0 else at for n, at in enumerate(layers)]

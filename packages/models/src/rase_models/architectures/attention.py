@@ -13,9 +13,7 @@ def attend(b: ProgramBuilder, differences: Differences, layer: int, x: str) -> M
     heads = b.keys.require("attention.head_count", sizes.head_counts[layer])
     heads_kv = b.keys.require("attention.head_count_kv", sizes.head_counts_kv[layer])
     q, k, v = _project(b, layer, x)
-    limit = b.keys.number("attention.clamp_kqv", 0.0)
-    for buffer in (q, k, v) if limit else ():
-        b.emit(Clamp(buffer, buffer, limit))
+    _clamp(b, q, k, v)
     _prepare(b, differences, layer, "q", q, heads)
     _prepare(b, differences, layer, "k", k, heads_kv)
     cache = b.kv_layer(KvLayer(heads_kv, sizes.key_length, sizes.value_length, positions.window))
@@ -39,6 +37,13 @@ def attend(b: ProgramBuilder, differences: Differences, layer: int, x: str) -> M
     )
     b.emit(op)
     return Mixed(out, f"blk.{layer}.attn_output")
+
+
+def _clamp(b: ProgramBuilder, *buffers: str) -> None:
+    """Clamp what heads are made of, where the file says so."""
+    limit = b.keys.number("attention.clamp_kqv", 0.0)
+    for buffer in buffers if limit else ():
+        b.emit(Clamp(buffer, buffer, limit))
 
 
 def _sinks(b: ProgramBuilder, differences: Differences, layer: int, heads: int) -> str | None:

@@ -12,8 +12,8 @@ from rase_models.architectures.experts import read_experts
 from rase_models.architectures.gated_attention import gate_attention
 from rase_models.architectures.keyed_delta import apply_keyed_delta, decays
 from rase_models.architectures.latent_attention import attend_latently, read_latent_sizes
-from rase_models.architectures.positions import same_positions
-from rase_models.program import Activate, Activation, Program, RopePairing, Scale, Scoring
+from rase_models.architectures.positions import pairing_of_sections, same_positions
+from rase_models.program import Activate, Activation, Program, Scale, Scoring
 
 
 def build(b: ProgramBuilder) -> Program:
@@ -21,9 +21,7 @@ def build(b: ProgramBuilder) -> Program:
     _refuse_bounds(b)
     if not b.keys.boolean("kda.safe_gate", True):
         raise b.keys.error("kda.safe_gate", "gates with a bound", "others")
-    key = "rope.dimension_sections"
-    sections = b.keys.is_array(key) and any(b.keys.flags(key))
-    positions = same_positions(b, RopePairing.HALVES if sections else RopePairing.ADJACENT)
+    positions = same_positions(b, pairing_of_sections(b))
     length = b.keys.count("expert_shared_count") * b.sizes.expert_length
     length = b.keys.count("expert_shared_feed_forward_length", length)
     experts = read_experts(b, Scoring.SIGMOID, length)
@@ -32,9 +30,10 @@ def build(b: ProgramBuilder) -> Program:
 
 def _refuse_bounds(b: ProgramBuilder) -> None:
     for key in ("swiglu_clamp_exp", "swiglu_clamp_shexp"):
-        array = b.keys.is_array(key)
-        if any(b.keys.flags(key)) if array else b.keys.number(key, 0.0):
-            raise b.keys.error(key, "no bounds for what experts compute", "some")
+        given = b.keys.flags(key) if b.keys.is_array(key) else (b.keys.number(key, 0.0) > 0,)
+        if any(given):
+            layers = f"some in {sum(given)} of {len(given)} layers"
+            raise b.keys.error(key, "no bounds for what experts compute", layers)
 
 
 def _mix(b: ProgramBuilder, differences: Differences, layer: int, x: str) -> Mixed:

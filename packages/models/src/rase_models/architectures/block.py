@@ -4,7 +4,7 @@ Both are added to the rows. An architecture's file says how it differs. Norms of
 a part, biases and experts count where the file has their tensors.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 
 from rase_models.architectures.attention import attend
 from rase_models.architectures.builder import ProgramBuilder
@@ -68,9 +68,7 @@ def _block(
         mixed = mix(b, differences, layer, _attention_input(b, differences, layer, rows, normed))
     values = [part.buffer for part in _parts(mixed)]
     if is_last:  # nothing after this looks at other rows
-        rows, normed, values = _select_outputs(b, differences, rows, normed, values)
-        if mixed is not None and mixed.kept is not None:
-            b.select_outputs(mixed.kept)
+        rows, normed, values = _select_outputs(b, differences, rows, normed, mixed)
     width, factor = b.sizes.embedding_length, differences.residual_scale
     for part, buffer in zip(_parts(mixed), values, strict=True):
         update = b.linear("update", buffer, part.output, width, factor=factor * part.factor)
@@ -96,12 +94,16 @@ def _attention_input(b: ProgramBuilder, differences: Differences, layer: int, ro
 
 
 def _select_outputs(
-    b: ProgramBuilder, differences: Differences, rows: str, normed: str, values: Sequence[str]
+    b: ProgramBuilder, differences: Differences, rows: str, normed: str, mixed: Mixed | None
 ) -> tuple[str, str, list[str]]:
-    """Keep the wanted rows of what is read from here on."""
+    """Keep the wanted rows of what is read from here on; return these, the last ones what was mixed."""
     if differences.parallel:
         normed = b.select_outputs(normed)
-    return b.select_outputs(rows), normed, [b.select_outputs(buffer) for buffer in values]
+    rows = b.select_outputs(rows)
+    values = [b.select_outputs(part.buffer) for part in _parts(mixed)]
+    if mixed is not None and mixed.kept is not None:
+        b.select_outputs(mixed.kept)
+    return rows, normed, values
 
 
 def _norm_before(b: ProgramBuilder, differences: Differences, layer: int, norms: Norms, rows: str) -> str:

@@ -7,14 +7,19 @@ from rase_models.architectures.block import build_decoder
 from rase_models.architectures.builder import ProgramBuilder
 from rase_models.architectures.differences import Differences, LayerPositions, Mixed
 from rase_models.architectures.experts import read_experts
+from rase_models.architectures.hyperparameters import MAX_POSITION
 from rase_models.architectures.latent_attention import attend_latently, read_latent_sizes
 from rase_models.architectures.positions import model_rope
+from rase_models.architectures.rope import growing
 from rase_models.program import Program, Rope, RopePairing, Scoring
+
+_LAYERS_OF_FLASH, _VOCABULARY_OF_FLASH = (47, 48), 154_880
 
 
 def build(b: ProgramBuilder) -> Program:
-    """Build deepseek2."""
-    return build_latent(b, Scoring.SOFTMAX)
+    """Build deepseek2; GLM 4.7 Flash is the one whose files may not say how its experts are scored."""
+    is_flash = b.sizes.block_count in _LAYERS_OF_FLASH and b.vocab_size == _VOCABULARY_OF_FLASH
+    return build_latent(b, Scoring.SIGMOID if is_flash else Scoring.SOFTMAX)
 
 
 def build_latent(b: ProgramBuilder, default: Scoring) -> Program:
@@ -35,9 +40,7 @@ def _growth(b: ProgramBuilder, length: int) -> Rope | None:
     growth = b.keys.number("attention.temperature_scale", 0.0)
     if not growth:
         return None
-    still = (0.0,) * (length // 2)
-    first = b.keys.count("attention.temperature_length", most=1 << 63)
-    return Rope(RopePairing.ADJACENT, len(still) * 2, still, growth=growth, growth_length=first)
+    return growing(b.keys, length, growth, b.keys.count("attention.temperature_length", most=MAX_POSITION))
 
 
 def _rope(b: ProgramBuilder) -> tuple[Rope, float]:

@@ -1,6 +1,7 @@
 """The feed-forward network of a mixture of experts, in GGUF's merged tensors."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 from types import MappingProxyType
 
 from rase_models.architectures.builder import ProgramBuilder
@@ -30,12 +31,11 @@ def choose_experts(
     """Emit the choice of experts by what x says, or another buffer, and their networks."""
     sizes, prefix, choice = b.sizes, f"blk.{layer}.ffn_", differences.experts
     read_scoring(b, choice.scoring)
-    count, width, inner = sizes.expert_count, b.width(x), sizes.expert_length
+    count, width, inner = sizes.expert_count, b.width(x), sizes.expert_lengths[layer]
     b.tensors.refuse(
         f"{prefix}gate.0.weight", "experts in separate tensors: convert the model again to merge them"
     )
     gate, up = _gate_and_up(b, prefix, count, inner, width)
-    gate_scales, up_scales, down_scales = _scales(b, differences, prefix)
     op = MoeFfn(
         out=b.buffer("update", width),
         x=x,
@@ -44,26 +44,31 @@ def choose_experts(
         up=up,
         down=b.tensors.matrix(f"{prefix}down_exps.weight", count, width, inner),
         experts=count,
-        experts_used=sizes.experts_used,
+        experts_used=b.keys.require("expert_used_count", sizes.experts_used[layer]),
         activation=differences.activation,
         normalise=choice.normalise,
         scale=b.keys.number("expert_weights_scale", 1.0) * differences.residual_scale * choice.factor,
-        gate_scales=gate_scales,
-        up_scales=up_scales,
-        down_scales=down_scales,
         scoring=choice.scoring,
         groups=choice.groups,
         groups_used=choice.groups_used,
         weighs_inputs=choice.weighs_inputs,
         router_x=router_x,
+    )
+    b.emit(_biased(b, _scaled(b, differences, op, prefix), layer, inner))
+    return op.out
+
+
+def _biased(b: ProgramBuilder, op: MoeFfn, layer: int, inner: int) -> MoeFfn:
+    """Ask for the biases of a choice of experts, which files may leave out."""
+    prefix, count, width = f"blk.{layer}.ffn_", op.experts, b.width(op.out)
+    return replace(
+        op,
         router_bias=b.tensors.optional_vector(f"{prefix}gate_inp.bias", count),
         selection_bias=_selection_bias(b, layer, count),
         gate_bias=b.tensors.optional_vector(f"{prefix}gate_exps.bias", count, inner),
         up_bias=b.tensors.optional_vector(f"{prefix}up_exps.bias", count, inner),
         down_bias=b.tensors.optional_vector(f"{prefix}down_exps.bias", count, width),
     )
-    b.emit(op)
-    return op.out
 
 
 def _selection_bias(b: ProgramBuilder, layer: int, count: int) -> str | None:
@@ -89,17 +94,28 @@ def read_experts(b: ProgramBuilder, default: Scoring, shared_length: int | None 
     """
     if shared_length is None:
         shared_length = b.keys.count("expert_shared_count") * b.sizes.expert_length
-    groups = b.keys.count("expert_group_count", 1)
-    if b.sizes.expert_count % groups:
-        raise b.keys.error("expert_group_count", f"a divisor of {b.sizes.expert_count} experts", groups)
+    groups, groups_used = _read_groups(b)
     others = (scoring for scoring in Scoring if scoring is not default)
     return Experts(
         normalise=b.keys.boolean("expert_weights_norm", False),
         scoring=read_scoring(b, default, *others),
         groups=groups,
-        groups_used=b.keys.count("expert_group_used_count", groups, most=groups),
+        groups_used=groups_used,
         shared_length=shared_length,
     )
+
+
+def _read_groups(b: ProgramBuilder) -> tuple[int, int]:
+    """Read how many groups of experts there are, and from how many of them some are chosen."""
+    experts, chosen = b.sizes.expert_count, max(b.sizes.experts_used, default=0)
+    groups = b.keys.count("expert_group_count", 1)
+    if experts % groups:
+        raise b.keys.error("expert_group_count", f"a divisor of {experts} experts", groups)
+    used = b.keys.count("expert_group_used_count", groups, most=groups)
+    if used * (experts // groups) < chosen:
+        expected = f"groups of {experts // groups} that have the {chosen} experts that are chosen"
+        raise b.keys.error("expert_group_used_count", expected, used)
+    return groups, used
 
 
 def _gate_and_up(b: ProgramBuilder, prefix: str, count: int, inner: int, width: int) -> tuple[str, str]:
@@ -113,7 +129,7 @@ def _gate_and_up(b: ProgramBuilder, prefix: str, count: int, inner: int, width: 
     return b.slice(merged, 0, inner), b.slice(merged, inner, 2 * inner)
 
 
-def _scales(b: ProgramBuilder, differences: Differences, prefix: str) -> list[tuple[float, ...]]:
+def _scaled(b: ProgramBuilder, differences: Differences, op: MoeFfn, prefix: str) -> MoeFfn:
     """Read the scalars of all experts for gates, ups and downs, where they count."""
     scales: list[tuple[float, ...]] = []
     for kind in ("gate", "up", "down"):
@@ -122,7 +138,7 @@ def _scales(b: ProgramBuilder, differences: Differences, prefix: str) -> list[tu
             b.tensors.ignore(name)
         counts = differences.feed_forward_scaled and name in b.tensors
         scales.append(b.tensors.values(name, b.sizes.expert_count) if counts else ())
-    return scales
+    return replace(op, gate_scales=scales[0], up_scales=scales[1], down_scales=scales[2])
 
 
 def _shared(b: ProgramBuilder, differences: Differences, layer: int, x: str) -> str:

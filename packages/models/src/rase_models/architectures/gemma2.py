@@ -21,12 +21,13 @@ _LAYERS_OF_27B = 46
 
 def build(b: ProgramBuilder) -> Program:
     """Build gemma2."""
-    rope = model_rope(b, RopePairing.HALVES)
-    windowed = LayerPositions(rope, b.keys.count("attention.sliding_window", _WINDOW))
+    whole = LayerPositions(model_rope(b, RopePairing.HALVES))
+    window = b.keys.count("attention.sliding_window", _WINDOW)
+    windowed = LayerPositions(model_rope(b, RopePairing.HALVES, window=True), window)
     return build_decoder(
         b,
         Differences(
-            some_windowed(b, windowed, LayerPositions(rope), period=_PERIOD),
+            some_windowed(b, windowed, whole, period=_PERIOD),
             activation=Activation.GELU_TANH,
             embedding_scale=math.sqrt(b.sizes.embedding_length),
             attention_scale=scale_of_size(b, _LAYERS_OF_27B),

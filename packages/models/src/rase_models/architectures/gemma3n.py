@@ -35,7 +35,7 @@ def build(b: ProgramBuilder) -> Program:
     rows = b.embed("rows", math.sqrt(sizes.embedding_length))
     embeddings = embed_layers(b, rows)
     if embeddings is None:
-        raise b.keys.error("embedding_length_per_layer_input", "a number", "none")
+        raise b.keys.error("embedding_length_per_layer_input", "the length of an embedding", "no such key")
     everything = split_streams(b, streams, rows)
     kinds, caches, sparsity = _kinds(b), dict[LayerKind, int](), _sparsity(b)
     shared = b.keys.count("attention.shared_kv_layers", max(sizes.block_count - _LAYERS_WITH_KEYS, 0))
@@ -75,6 +75,9 @@ def _sparsity(b: ProgramBuilder) -> list[float | None]:
     if not b.keys.is_array(key):
         return [_DEVIATIONS if layer < _SPARSE_LAYERS else None for layer in range(layers)]
     deviations = b.keys.numbers(key, layers)
+    for value in deviations:
+        if math.isnan(value) or value == math.inf:
+            raise b.keys.error(key, "numbers, and minus infinity for layers that keep all values", value)
     return [value if math.isfinite(value) else None for value in deviations]
 
 

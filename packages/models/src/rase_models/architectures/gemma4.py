@@ -11,8 +11,8 @@ from rase_models.architectures.differences import Differences, LayerPositions
 from rase_models.architectures.experts import choose_experts
 from rase_models.architectures.feed_forward import feed_forward
 from rase_models.architectures.layer_embeddings import embed_layers, layer_embedding
-from rase_models.architectures.positions import window_flags
-from rase_models.architectures.rope import DIVISORS, plain_rope, read_base, read_rope
+from rase_models.architectures.positions import model_rope, window_flags
+from rase_models.architectures.rope import DIVISORS, plain_rope, read_base, read_dimensions
 from rase_models.architectures.shared_keys import LayerKind, attend_sharing
 from rase_models.program import (
     Activation,
@@ -55,17 +55,9 @@ def _kinds(b: ProgramBuilder) -> list[LayerKind]:
     length = b.keys.count(key, sizes.key_length, most=1 << 16)
     if b.keys.count("attention.value_length_swa", length) != length or sizes.key_length != sizes.value_length:
         raise b.keys.error(key, "keys as long as values", length)
-    turning = b.keys.count("rope.dimension_count_swa", length, most=length)
+    turning = read_dimensions(b.keys, length, "rope.dimension_count_swa")
     local = plain_rope(RopePairing.HALVES, turning, read_base(b.keys, "rope.freq_base_swa", 10_000.0))
-    whole = read_rope(
-        b.keys,
-        b.tensors,
-        RopePairing.HALVES,
-        head_length=sizes.key_length,
-        context_length=sizes.context_length,
-        used_context=b.used_context,
-        base=1_000_000.0,
-    )
+    whole = model_rope(b, RopePairing.HALVES, base=1_000_000.0)
     flags = window_flags(b, _PERIOD)
     if not all(flags):
         b.tensors.vector(DIVISORS, whole.dimensions // 2)

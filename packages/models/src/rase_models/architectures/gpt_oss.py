@@ -14,12 +14,13 @@ _PERIOD = 2
 
 def build(b: ProgramBuilder) -> Program:
     """Build gpt-oss; a softmax over the chosen experts is one over all that is normalised."""
-    rope = model_rope(b, RopePairing.HALVES)
-    windowed = LayerPositions(rope, b.keys.count("attention.sliding_window"))
+    whole = LayerPositions(model_rope(b, RopePairing.HALVES))
+    window = b.keys.count("attention.sliding_window")
+    windowed = LayerPositions(model_rope(b, RopePairing.HALVES, window=True), window)
     return build_decoder(
         b,
         Differences(
-            some_windowed(b, windowed, LayerPositions(rope), period=_PERIOD),
+            some_windowed(b, windowed, whole, period=_PERIOD),
             activation=Activation.CLAMPED_SWIGLU,
             attention_norms=Norms("attn_norm", None),
             feed_forward_norms=Norms("post_attention_norm", None),

@@ -26,7 +26,4 @@ def _turns(b: ProgramBuilder) -> tuple[bool, ...]:
     key, layers = "attention.rope_pattern", b.sizes.block_count
     if not b.keys.is_array(key):
         return (True,) * layers
-    flags = b.keys.flags(key)
-    if len(flags) != layers:
-        raise b.keys.error(key, f"{layers} bools", f"{len(flags)} of them")
-    return flags
+    return b.keys.layer_flags(key, layers, b.sizes.predicting_blocks)

@@ -9,8 +9,8 @@ from rase_models.program import Program, RopePairing
 
 def build(b: ProgramBuilder) -> Program:
     """Build hunyuan-dense; its converter has put the stretching of positions into their base."""
-    if b.keys.number("rope.scaling.alpha", 0.0):
-        raise b.keys.error("rope.scaling.alpha", "no such key in hunyuan-dense", "one")
+    if alpha := b.keys.number("rope.scaling.alpha", 0.0):
+        raise b.keys.error("rope.scaling.alpha", "no such key in hunyuan-dense", alpha)
     return build_decoder(
         b,
         Differences(

@@ -19,8 +19,9 @@ class Hyperparameters:
         predicting_blocks: how many more there are, which guess tokens ahead and do not count here.
         key_length, value_length: of one head.
         feed_forward_lengths: the inner width of the dense feed-forward networks.
-        expert_length: the inner width of an expert.
-        expert_count, experts_used: 0 for a model without experts.
+        expert_lengths: the inner width of an expert.
+        expert_count: 0 for a model without experts.
+        experts_used: how many of them each row goes to; without experts there is no entry.
         attention_scale: what q·k is multiplied by, None when the metadata does not say.
     """
 
@@ -33,10 +34,15 @@ class Hyperparameters:
     key_length: int
     value_length: int
     feed_forward_lengths: tuple[int, ...]
-    expert_length: int
+    expert_lengths: tuple[int, ...]
     expert_count: int
-    experts_used: int
+    experts_used: tuple[int, ...]
     attention_scale: float | None
+
+    @property
+    def expert_length(self) -> int:
+        """The inner width of an expert in the first layer that has some, 0 where none has."""
+        return next(filter(None, self.expert_lengths), 0)
 
 
 def read_hyperparameters(keys: ArchitectureKeys, max_blocks: int) -> Hyperparameters:
@@ -44,8 +50,7 @@ def read_hyperparameters(keys: ArchitectureKeys, max_blocks: int) -> Hyperparame
     if not keys.boolean("attention.causal", True):
         raise keys.error("attention.causal", "true, a model that generates", "false")
     total = keys.count("block_count", most=max_blocks)
-    predicting = keys.count("nextn_predict_layers", 0, most=max(total - 1, 1))
-    blocks = total - predicting
+    blocks = total - _predicting_blocks(keys, total)
     embedding = keys.count("embedding_length")
     none = (0,) * total
     heads = keys.counts("attention.head_count", total, none)
@@ -53,21 +58,29 @@ def read_hyperparameters(keys: ArchitectureKeys, max_blocks: int) -> Hyperparame
     _check_groups(keys, heads, heads_kv)
     feed_forward = keys.counts("feed_forward_length", total, none)
     experts = keys.count("expert_count", 0)
+    expert_lengths = keys.counts("expert_feed_forward_length", total, feed_forward[:1] * total)
     return Hyperparameters(
         context_length=min(keys.stated_count("context_length", most=(1 << 64) - 1), MAX_POSITION),
         embedding_length=embedding,
         block_count=blocks,
-        predicting_blocks=predicting,
+        predicting_blocks=total - blocks,
         head_counts=heads[:blocks],
         head_counts_kv=heads_kv[:blocks],
         key_length=_head_length(keys, "attention.key_length", embedding, max(heads)),
         value_length=_head_length(keys, "attention.value_length", embedding, max(heads)),
         feed_forward_lengths=feed_forward[:blocks],
-        expert_length=keys.count("expert_feed_forward_length", feed_forward[0]),
+        expert_lengths=expert_lengths[:blocks],
         expert_count=experts,
-        experts_used=keys.count("expert_used_count", most=experts) if experts else 0,
+        experts_used=keys.counts("expert_used_count", total, most=experts)[:blocks] if experts else (),
         attention_scale=keys.number("attention.scale", 0.0) or None,
     )
+
+
+def _predicting_blocks(keys: ArchitectureKeys, total: int) -> int:
+    predicting = keys.count("nextn_predict_layers", 0)
+    if predicting >= total:
+        raise keys.error("nextn_predict_layers", f"fewer than the {total} layers", predicting)
+    return predicting
 
 
 def _check_groups(keys: ArchitectureKeys, heads: Sequence[int], heads_kv: Sequence[int]) -> None:

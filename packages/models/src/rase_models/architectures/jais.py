@@ -14,6 +14,6 @@ def build(b: ProgramBuilder) -> Program:
             (LayerPositions(None),) * b.sizes.block_count,
             norm=Norm.LAYER,
             alibi=b.keys.number("attention.max_alibi_bias", 0.0),
-            attention_scale=1 / b.sizes.key_length,
+            attention_scale=1 / b.keys.require("attention.key_length", b.sizes.key_length),
         ),
     )

@@ -1,6 +1,5 @@
 """The metadata of one architecture: `block_count` stands for `llama.block_count`."""
 
-import math
 from collections.abc import Sequence
 from typing import TypeVar
 
@@ -12,8 +11,15 @@ from rase_models.gguf.metadata import describe_value
 MAX_COUNT = 1 << 24
 """The most that a width or a number of things may be; the largest models stay far below."""
 
+LEAST_NUMBER, MOST_NUMBER = 1e-30, 1e30
+"""What float32, in which backends compute, holds with room for products."""
+
 N = TypeVar("N", int, float)
 
+_SHOWN = 80
+"""Characters of a value in an error, since a file may hold very long ones."""
+
+_A_NUMBER = f"a number from {LEAST_NUMBER:g} to {MOST_NUMBER:g}"
 _ABSENT = frozenset({0, -1, (1 << 32) - 1, (1 << 64) - 1})
 
 
@@ -31,9 +37,7 @@ class ArchitectureKeys:
 
     def error(self, key: str, expected: str, found: object) -> InvalidGguf:
         """Return the error for a value that cannot be used."""
-        return InvalidGguf(
-            self._file.path, f"metadata {self._full(key)!r}: expected {expected}, found {found}"
-        )
+        return self._error(self._full(key), expected, found)
 
     def count(self, key: str, default: int | None = None, *, most: int = MAX_COUNT) -> int:
         """Return a whole number from 1 to `most`; required when there is no default."""
@@ -53,37 +57,39 @@ class ArchitectureKeys:
         """Tell whether the key is there and stands for nothing."""
         return self._file.integer(self._full(key), None) in _ABSENT
 
-    def counts(self, key: str, layers: int, default: Sequence[int] | None = None) -> tuple[int, ...]:
+    def counts(
+        self, key: str, layers: int, default: Sequence[int] | None = None, *, most: int = MAX_COUNT
+    ) -> tuple[int, ...]:
         """Return a number for each layer, from an array, where it may be 0, or from one number for all."""
         if not self.is_array(key):
-            value = self.count(key, 0 if default is not None else None)
+            value = self.count(key, 0 if default is not None else None, most=most)
             return (value,) * layers if value or default is None else tuple(default)
         values = self._file.integers(self._full(key))
         if len(values) != layers:
             raise self.error(key, f"one number or {layers} of them", f"{len(values)} of them")
-        return tuple(value and self._checked_count(key, value, MAX_COUNT) for value in values)
+        return tuple(value and self._checked_count(key, value, most) for value in values)
 
     def require(self, key: str, value: int) -> int:
         """Return a number that must not be 0 here, though it may be elsewhere."""
         return value if value else self._default(key, None, f"a number from 1 to {MAX_COUNT}")
 
     def number(self, key: str, default: float | None = None) -> float:
-        """Return a finite number, greater than 0; required when there is no default."""
+        """Return a number from LEAST_NUMBER to MOST_NUMBER; required when there is no default."""
         value = self._file.number(self._full(key), 0.0)
         if value in (0.0, -1.0):
-            return self._default(key, default, "a number greater than 0")
+            return self._default(key, default, _A_NUMBER)
         return self._checked_number(key, value)
 
     def stated_number(self, key: str, default: float) -> float:
-        """Return a finite number, greater than 0, where none stands for nothing."""
+        """Return a number from LEAST_NUMBER to MOST_NUMBER, where none stands for nothing."""
         value = self._file.number(self._full(key), None)
         return default if value is None else self._checked_number(key, value)
 
     def negative_number(self, key: str) -> float:
-        """Return a finite number, less than 0, which is required."""
+        """Return a number less than 0, of the same sizes, which is required."""
         value = self._file.number(self._full(key), 0.0)
-        if not (math.isfinite(value) and value < 0):
-            raise self.error(key, "a number less than 0", value)
+        if not LEAST_NUMBER <= -value <= MOST_NUMBER:
+            raise self.error(key, f"a number less than 0, at least -{MOST_NUMBER:g}", value)
         return value
 
     def numbers(self, key: str, count: int) -> tuple[float, ...]:
@@ -94,13 +100,15 @@ class ArchitectureKeys:
         return values
 
     def common_numbers(self, key: str, count: int) -> tuple[float, ...]:
-        """Return finite numbers, one for all or an array, of a key that has no architecture's prefix."""
+        """Return numbers, one for all or an array, of a key that has no architecture's prefix."""
         value = self._file.metadata.get(key)
         single = value is None or isinstance(value, str | int | float)
         values = (self._file.number(key),) * count if single else self._file.numbers(key)
-        if len(values) != count or not all(map(math.isfinite, values)):
-            expected, found = f"{count} finite numbers", f"{len(values)} numbers"
-            raise InvalidGguf(self._file.path, f"metadata {key!r}: expected {expected}, found {found}")
+        if len(values) != count:
+            raise self._error(key, f"{count} numbers", f"{len(values)} of them")
+        for value in values:
+            if not abs(value) <= MOST_NUMBER:
+                raise self._error(key, f"numbers from -{MOST_NUMBER:g} to {MOST_NUMBER:g}", value)
         return values
 
     def boolean(self, key: str, default: bool) -> bool:
@@ -119,6 +127,14 @@ class ArchitectureKeys:
             raise self.error(key, "an array of bools", found)
         return tuple(bool(element) for element in value.tolist())
 
+    def layer_flags(self, key: str, layers: int, others: int = 0) -> tuple[bool, ...]:
+        """Return a bool for each layer, from an array, at whose end so many others may have some too."""
+        flags = self.flags(key)
+        if len(flags) not in (layers, layers + others):
+            expected = f"{layers} or {layers + others} bools" if others else f"{layers} bools"
+            raise self.error(key, expected, f"{len(flags)} of them")
+        return flags[:layers]
+
     def is_array(self, key: str) -> bool:
         """Tell whether the key holds an array."""
         value = self._value(key)
@@ -130,6 +146,11 @@ class ArchitectureKeys:
     def _full(self, key: str) -> str:
         return f"{self.architecture}.{key}"
 
+    def _error(self, key: str, expected: str, found: object) -> InvalidGguf:
+        shown = str(found)
+        shown = shown if len(shown) <= _SHOWN else f"{shown[:_SHOWN]}..."
+        return InvalidGguf(self._file.path, f"metadata {key!r}: expected {expected}, found {shown}")
+
     def _default(self, key: str, default: N | None, expected: str) -> N:
         if default is None:
             value = self._value(key)
@@ -137,8 +158,8 @@ class ArchitectureKeys:
         return default
 
     def _checked_number(self, key: str, value: float) -> float:
-        if not (math.isfinite(value) and value > 0):
-            raise self.error(key, "a number greater than 0", value)
+        if not LEAST_NUMBER <= value <= MOST_NUMBER:
+            raise self.error(key, _A_NUMBER, value)
         return value
 
     def _checked_count(self, key: str, value: int, most: int) -> int:

@@ -6,10 +6,11 @@ from rase_models.architectures.builder import ProgramBuilder
 from rase_models.architectures.differences import Differences, LayerPositions, Mixed
 from rase_models.architectures.experts import read_experts
 from rase_models.architectures.gated_attention import gate_attention
-from rase_models.architectures.positions import model_rope, some_windowed
-from rase_models.architectures.rope import plain_rope, read_base, read_dimensions
+from rase_models.architectures.positions import model_rope, some_windowed, window_rope
+from rase_models.architectures.rope import read_base
 from rase_models.program import Activation, Program, RopePairing, Scoring
 
+_BASE = 10_000.0
 _PERIOD = 4
 
 
@@ -30,12 +31,10 @@ def _attend(b: ProgramBuilder, differences: Differences, layer: int, x: str) -> 
 
 def _positions(b: ProgramBuilder) -> tuple[LayerPositions, ...]:
     """Read the positions; in layers with a window other elements turn, at another pace, never scaled."""
-    whole = LayerPositions(model_rope(b, RopePairing.HALVES))
+    whole = LayerPositions(model_rope(b, RopePairing.HALVES, base=_BASE))
     window = b.keys.count("attention.sliding_window", 0)
     if not window:
         return (whole,) * b.sizes.block_count
-    base = read_base(b.keys, "rope.freq_base_swa", read_base(b.keys, "rope.freq_base", 10000.0))
-    length = b.sizes.key_length
-    turned = read_dimensions(b.keys, length, "rope.dimension_count_swa", read_dimensions(b.keys, length))
-    local = LayerPositions(plain_rope(RopePairing.HALVES, turned, base), window)
+    rope = window_rope(b, RopePairing.HALVES, read_base(b.keys, "rope.freq_base", _BASE))
+    local = LayerPositions(rope, window)
     return some_windowed(b, local, whole, period=_PERIOD, whole_first=True)

@@ -8,7 +8,8 @@ from rase_models.architectures.block import build_decoder
 from rase_models.architectures.builder import ProgramBuilder
 from rase_models.architectures.differences import Differences, Experts, HeadNorms, LayerPositions
 from rase_models.architectures.positions import model_rope, same_positions, some_windowed
-from rase_models.program import Program, Rope, RopePairing, Scoring
+from rase_models.architectures.rope import growing
+from rase_models.program import Program, RopePairing, Scoring
 
 _CHUNK = 8192
 _GROWTH = 0.1
@@ -38,13 +39,6 @@ def build(b: ProgramBuilder) -> Program:
 def _positions(b: ProgramBuilder) -> tuple[LayerPositions, ...]:
     if b.keys.states_none("attention.sliding_window"):
         return same_positions(b, RopePairing.ADJACENT)
-    local = LayerPositions(model_rope(b, RopePairing.ADJACENT), _CHUNK, chunked=True)
-    return some_windowed(
-        b, local, LayerPositions(None, query_rope=_growth(b.sizes.key_length)), period=_PERIOD
-    )
-
-
-def _growth(length: int) -> Rope:
-    """Return a turn by nothing, which only multiplies."""
-    still = (0.0,) * (length // 2)
-    return Rope(RopePairing.ADJACENT, length, still, growth=_GROWTH, growth_length=_CHUNK, growth_first=1)
+    local = LayerPositions(model_rope(b, RopePairing.ADJACENT, window=True), _CHUNK, chunked=True)
+    growth = growing(b.keys, b.sizes.key_length, _GROWTH, _CHUNK, first=1)
+    return some_windowed(b, local, LayerPositions(None, query_rope=growth), period=_PERIOD)

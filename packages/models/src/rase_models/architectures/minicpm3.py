@@ -6,24 +6,22 @@ from rase_models.architectures.block import build_decoder
 from rase_models.architectures.builder import ProgramBuilder
 from rase_models.architectures.differences import Differences, Mixed
 from rase_models.architectures.latent_attention import attend_latently
+from rase_models.architectures.minicpm import BASE_WIDTH, DEPTH_SCALE, EMBEDDING_SCALE
 from rase_models.architectures.positions import same_positions
 from rase_models.program import Program, RopePairing
-
-_EMBEDDING_SCALE = 12.0
-_DEPTH_SCALE = 1.4
-_BASE_WIDTH = 256
 
 
 def build(b: ProgramBuilder) -> Program:
     """Build minicpm3."""
     differences = Differences(
         same_positions(b, RopePairing.HALVES),
-        embedding_scale=_EMBEDDING_SCALE,
-        residual_scale=_DEPTH_SCALE / math.sqrt(b.sizes.block_count),
-        logit_scale=_BASE_WIDTH / b.sizes.embedding_length,
+        embedding_scale=EMBEDDING_SCALE,
+        residual_scale=DEPTH_SCALE / math.sqrt(b.sizes.block_count),
+        logit_scale=BASE_WIDTH / b.sizes.embedding_length,
     )
     return build_decoder(b, differences, _attend)
 
 
 def _attend(b: ProgramBuilder, differences: Differences, layer: int, x: str) -> Mixed:
-    return attend_latently(b, differences, layer, x, 1 / math.sqrt(b.sizes.key_length))
+    length = b.keys.require("attention.key_length", b.sizes.key_length)
+    return attend_latently(b, differences, layer, x, 1 / math.sqrt(length))

@@ -19,7 +19,7 @@ def build(b: ProgramBuilder) -> Program:
             same_positions(b, RopePairing.HALVES),
             head_norms=HeadNorms.OWN,
             feed_forward=FeedForward.MERGED,
-            attention_scale=1 / math.sqrt(b.sizes.value_length),
+            attention_scale=1 / math.sqrt(b.keys.require("attention.value_length", b.sizes.value_length)),
             required=("post_attention_norm", "post_ffw_norm"),
         ),
         _mix,

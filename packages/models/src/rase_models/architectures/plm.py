@@ -21,4 +21,5 @@ def build(b: ProgramBuilder) -> Program:
 
 
 def _attend(b: ProgramBuilder, differences: Differences, layer: int, x: str) -> Mixed:
-    return attend_latently(b, differences, layer, x, 1 / math.sqrt(b.sizes.key_length))
+    length = b.keys.require("attention.key_length", b.sizes.key_length)
+    return attend_latently(b, differences, layer, x, 1 / math.sqrt(length))

@@ -8,6 +8,13 @@ from rase_models.architectures.rope import plain_rope, read_base, read_dimension
 from rase_models.program import Rope, RopePairing
 
 
+def pairing_of_sections(b: ProgramBuilder) -> RopePairing:
+    """Tell what turns where models of images, whose positions have several sections, have another pairing."""
+    key = "rope.dimension_sections"
+    sections = b.keys.is_array(key) and any(b.keys.flags(key))
+    return RopePairing.HALVES if sections else RopePairing.ADJACENT
+
+
 def same_positions(
     b: ProgramBuilder, pairing: RopePairing, *, base: float = 10000.0, window: int | None = None
 ) -> tuple[LayerPositions, ...]:
@@ -16,9 +23,14 @@ def same_positions(
 
 
 def model_rope(
-    b: ProgramBuilder, pairing: RopePairing, *, base: float = 10000.0, window: bool = False
+    b: ProgramBuilder,
+    pairing: RopePairing,
+    *,
+    base: float = 10000.0,
+    beta_fast: float = 32.0,
+    window: bool = False,
 ) -> Rope:
-    """Read the rotary positions of the layers that see everything; `base` is the default.
+    """Read the rotary positions of the layers that see everything; `base` and `beta_fast` are the defaults.
 
     With `window`, those of the others, where these are scaled too.
     """
@@ -31,14 +43,16 @@ def model_rope(
         context_length=sizes.context_length,
         used_context=b.used_context,
         base=base,
+        beta_fast=beta_fast,
         window=window,
     )
 
 
 def window_rope(b: ProgramBuilder, pairing: RopePairing, base: float) -> Rope:
     """Read the rotary positions, never scaled, of the layers with a window; `base` is the default."""
-    base = read_base(b.keys, "rope.freq_base_swa", base)
-    return plain_rope(pairing, read_dimensions(b.keys, b.sizes.key_length), base)
+    keys, length = b.keys, b.sizes.key_length
+    turning = read_dimensions(keys, length, "rope.dimension_count_swa", read_dimensions(keys, length))
+    return plain_rope(pairing, turning, read_base(keys, "rope.freq_base_swa", base))
 
 
 def some_windowed(
@@ -76,7 +90,4 @@ def window_flags(b: ProgramBuilder, period: int | None, *, whole_first: bool = F
     if not b.keys.is_array(key):
         period = b.keys.count(key, period)
         return [(layer + 1 - whole_first) % period != 0 for layer in range(layers)]
-    flags = b.keys.flags(key)
-    if len(flags) not in (layers, layers + b.sizes.predicting_blocks):
-        raise b.keys.error(key, f"{layers} bools", f"{len(flags)} of them")
-    return flags[:layers]
+    return b.keys.layer_flags(key, layers, b.sizes.predicting_blocks)

@@ -55,10 +55,7 @@ def _recurrent_layers(b: ProgramBuilder) -> tuple[bool, ...]:
     if not b.keys.is_array(key):
         period = b.keys.count("full_attention_interval", _PERIOD)
         return tuple((layer + 1) % period != 0 for layer in range(layers))
-    flags = b.keys.flags(key)
-    if len(flags) != layers + b.sizes.predicting_blocks:
-        raise b.keys.error(key, f"{layers} bools", f"{len(flags)} of them")
-    return flags
+    return b.keys.layer_flags(key, layers, b.sizes.predicting_blocks)
 
 
 def _attend(b: ProgramBuilder, differences: Differences, layer: int, x: str) -> Mixed:

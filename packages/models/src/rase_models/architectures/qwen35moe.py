@@ -11,5 +11,5 @@ from rase_models.program import Program
 
 def build(b: ProgramBuilder) -> Program:
     """Build qwen35moe."""
-    shared = b.keys.count("expert_shared_feed_forward_length", 0)
+    shared = b.keys.count("expert_shared_feed_forward_length", b.sizes.feed_forward_lengths[0])
     return qwen35.build_with(b, Experts(shared_length=shared))

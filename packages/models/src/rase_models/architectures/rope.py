@@ -13,6 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from rase_models.architectures.hyperparameters import MAX_POSITION
 from rase_models.architectures.keys import ArchitectureKeys
 from rase_models.architectures.tensors import TensorTable
 from rase_models.program import Rope, RopePairing
@@ -47,20 +48,17 @@ def read_rope(
     context_length: int,
     used_context: int | None = None,
     base: float = 10000.0,
+    beta_fast: float = 32.0,
     window: bool = False,
 ) -> Rope:
-    """Read the rotary positions of a model; `base` is the architecture's default.
+    """Read the rotary positions of a model; `base` and `beta_fast` are the architecture's defaults.
 
     Of the context the model was made for, `used_context` will be used at most, None for all of it. With
     `window` these are of layers that may have a base and a number of turning elements of their own.
     """
-    dimensions = read_dimensions(keys, head_length)
-    base = read_base(keys, "rope.freq_base", base)
-    if window:
-        dimensions = read_dimensions(keys, head_length, "rope.dimension_count_swa", dimensions)
-        base = read_base(keys, "rope.freq_base_swa", base)
+    dimensions, base = _turning(keys, head_length, base, window=window)
     frequencies = unscaled_frequencies(dimensions, base)
-    scaling = _read_scaling(keys, context_length)
+    scaling = _read_scaling(keys, context_length, beta_fast)
     is_long = (used_context or context_length) > scaling.original_context_length
     frequencies = _divided(frequencies, tensors, is_long)
     frequencies, magnitude = _scale_of(keys)(scaling, frequencies, base)
@@ -70,9 +68,28 @@ def read_rope(
     return Rope(pairing, dimensions, tuple(frequencies.tolist()), magnitude)
 
 
+def _turning(keys: ArchitectureKeys, head_length: int, base: float, *, window: bool) -> tuple[int, float]:
+    """Read how many elements of a head turn, and the base of their frequencies."""
+    dimensions, base = read_dimensions(keys, head_length), read_base(keys, "rope.freq_base", base)
+    if not window:
+        return dimensions, base
+    dimensions = read_dimensions(keys, head_length, "rope.dimension_count_swa", dimensions)
+    return dimensions, read_base(keys, "rope.freq_base_swa", base)
+
+
 def plain_rope(pairing: RopePairing, dimensions: int, base: float) -> Rope:
     """Return rotary positions without any scaling."""
     return Rope(pairing, dimensions, tuple(unscaled_frequencies(dimensions, base).tolist()))
+
+
+def growing(keys: ArchitectureKeys, length: int, growth: float, growth_length: int, first: int = 0) -> Rope:
+    """Return a turn by nothing, which only multiplies heads of a length by what grows with the position."""
+    if length % 2:
+        raise keys.error("attention.key_length", "an even number", length)
+    still = (0.0,) * (length // 2)
+    return Rope(
+        RopePairing.ADJACENT, length, still, growth=growth, growth_length=growth_length, growth_first=first
+    )
 
 
 def read_dimensions(
@@ -116,15 +133,15 @@ def _scale_of(keys: ArchitectureKeys) -> Callable[[Scaling, Frequencies, float],
     return _SCALINGS[kind]
 
 
-def _read_scaling(keys: ArchitectureKeys, context_length: int) -> Scaling:
+def _read_scaling(keys: ArchitectureKeys, context_length: int, beta_fast: float) -> Scaling:
     return Scaling(
         # `rope.scale_linear` is how files from 2023 say it
         factor=keys.number("rope.scaling.factor", keys.number("rope.scale_linear", 1.0)),
         original_context_length=keys.count(
-            "rope.scaling.original_context_length", context_length, most=1 << 63
+            "rope.scaling.original_context_length", context_length, most=MAX_POSITION
         ),
         ext_factor=keys.number("rope.scaling.yarn_ext_factor", 1.0),
-        beta_fast=keys.number("rope.scaling.yarn_beta_fast", 32.0),
+        beta_fast=keys.number("rope.scaling.yarn_beta_fast", beta_fast),
         beta_slow=keys.number("rope.scaling.yarn_beta_slow", 1.0),
         log_multiplier=keys.number("rope.scaling.yarn_log_multiplier", 0.0),
     )

@@ -20,7 +20,7 @@ def ungated_experts(b: ProgramBuilder, choice: Experts, layer: int, x: str) -> s
 
 def _chosen(b: ProgramBuilder, choice: Experts, layer: int, x: str, inputs: str) -> str:
     sizes, prefix, width = b.sizes, f"blk.{layer}.ffn_", b.width(inputs)
-    count, inner = sizes.expert_count, sizes.expert_length
+    count, inner = sizes.expert_count, sizes.expert_lengths[layer]
     up = b.tensors.matrix(f"{prefix}up_exps.weight", count, inner, width)
     scales = [_scales(b, f"{prefix}{kind}_exps.scale") for kind in ("up", "down")]
     op = MoeFfn(
@@ -31,7 +31,7 @@ def _chosen(b: ProgramBuilder, choice: Experts, layer: int, x: str, inputs: str)
         up=up,
         down=b.tensors.matrix(f"{prefix}down_exps.weight", count, width, inner),
         experts=count,
-        experts_used=sizes.experts_used,
+        experts_used=b.keys.require("expert_used_count", sizes.experts_used[layer]),
         activation=Activation.RELU,
         normalise=choice.normalise,
         scale=b.keys.number("expert_weights_scale", 1.0),
