@@ -91,8 +91,9 @@ _BY_ARCHITECTURE: Mapping[str, str] = {
     "llama2": "mistral",
     "mistral": "mistral",
     "mixtral": "mistral",
+    **dict.fromkeys(("gemma", "gemma2", "gemma3", "gemma3n"), "gemma"),  # Gemma 4 writes turns otherwise
 }
-_BY_FAMILY: Mapping[str, str] = {"qwen": "chatml", "gemma": "gemma"}
+_BY_FAMILY: Mapping[str, str] = {"qwen": "chatml"}
 
 
 def builtin_name(architecture: str) -> str | None:
