@@ -213,3 +213,8 @@ def test_no_charsmap_crashes(data: bytes, text: str) -> None:
 def test_a_charsmap_that_is_cut_off_is_named(data: bytes) -> None:
     with pytest.raises(TokenizerError, match=r"tokenizer\.ggml\.precompiled_charsmap: a table of"):
         _tokenizer("unigram", precompiled_charsmap=np.frombuffer(data, np.uint8))
+
+
+def test_a_charsmap_of_other_integers_than_bytes_is_named() -> None:
+    with pytest.raises(TokenizerError, match=r"tokenizer\.ggml\.precompiled_charsmap: a table of"):
+        _tokenizer("unigram", precompiled_charsmap=np.full(9, (1 << 64) - 1, np.uint64))

@@ -121,7 +121,9 @@ def _merging(file: GgufFile, vocabulary: Vocabulary, table: MergeTable, *, adds_
 
 def _unigram(file: GgufFile) -> Tokenizer:
     vocabulary = read_vocabulary(file, adds_bos=False, adds_eos=True)
-    charsmap = np.array(file.integers(CHARSMAP_KEY, ()), np.int64).astype(np.uint8).tobytes()
+    charsmap = b""
+    if file.integers(CHARSMAP_KEY, None) is not None:
+        charsmap = np.asarray(file.metadata[CHARSMAP_KEY]).astype(np.uint8).tobytes()
     spaces = SpaceRules(file.boolean(ADD_SPACE_KEY, True), file.boolean(MERGE_SPACES_KEY, False))
     model = Unigram(vocabulary, _scores(file, vocabulary), charsmap, spaces)
     adds_space = spaces.adds_one or spaces.merges

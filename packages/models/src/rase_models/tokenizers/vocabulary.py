@@ -127,7 +127,7 @@ def _kinds(file: GgufFile, ids: Mapping[str, int]) -> NDArray[np.int32]:
     elif len(given) != size:
         raise TokenizerError(f"{file.path}: metadata {KINDS_KEY}: {len(given)} kinds for {size} tokens")
     else:
-        kinds = np.array(given, np.int64).clip(0, 7).astype(np.int32)
+        kinds = np.asarray(file.metadata[KINDS_KEY]).clip(0, 7).astype(np.int32)
     kinds[[ids[name] for name in UNMISTAKABLE_NAMES if name in ids]] = TokenKind.CONTROL
     return kinds
 
