@@ -2,18 +2,30 @@
 
 import re
 from collections.abc import Iterable, Sequence
+from functools import cached_property
+from typing import TYPE_CHECKING
 
+import numpy as np
 from rase_core.errors import UnencodableText
+from rase_core.progress import Progress
 
+from rase_models.tokenizers.automaton import automata
+from rase_models.tokenizers.byte_table import ByteTable, byte_merges, byte_tokens
 from rase_models.tokenizers.gguf_encoder import in_turn
 from rase_models.tokenizers.library import library_ids
 from rase_models.tokenizers.merging_library import merging_library, one_after_the_other, splits_of
 from rase_models.tokenizers.pre_tokenizers import PreTokenizer
 from rase_models.tokenizers.vocabulary import Vocabulary
 
+if TYPE_CHECKING:
+    from tokenizers import Tokenizer as Library
+
+    from rase_models.backends.cpu.byte_encoding import ByteEncoding
+
 _PRINTABLE = frozenset((*range(0x21, 0x7F), *range(0xA1, 0xAD), *range(0xAE, 0x100)))
 _OTHERS = tuple(byte for byte in range(256) if byte not in _PRINTABLE)
 CHARACTER_OF_BYTE = {**{b: chr(b) for b in _PRINTABLE}, **{b: chr(256 + i) for i, b in enumerate(_OTHERS)}}
+CHARACTERS = [CHARACTER_OF_BYTE[byte] for byte in range(256)]
 BYTE_OF_CHARACTER = {character: byte for byte, character in CHARACTER_OF_BYTE.items()}
 _NEVER_IN_UTF8 = frozenset((0xC0, 0xC1, *range(0xF5, 0x100)))
 
@@ -22,24 +34,57 @@ class ByteLevelBpe:
     """The merging of one vocabulary; TokenizerError naming `tokenizer.ggml.merges` when they do not fit."""
 
     def __init__(self, vocabulary: Vocabulary, merges: Sequence[str], pre: PreTokenizer) -> None:
-        from tokenizers.pre_tokenizers import ByteLevel
-
+        self._vocabulary, self._merges, self._pre = vocabulary, merges, pre
+        self._merge_ids = byte_merges(vocabulary, merges)
         self._missing = _missing_bytes(vocabulary)
-        self._library = merging_library(vocabulary, merges, pre)
-        steps = (*splits_of(pre), ByteLevel(add_prefix_space=False, use_regex=False))
-        self._library.pre_tokenizer = one_after_the_other(steps)
+        self._compiled: ByteEncoding | None = None
+
+    def compile(self, progress: Progress | None = None) -> None:
+        """Encode by compiled code from now on, where there is a compiler; it gives the same ids, sooner.
+
+        Some pre-tokenizers cut in ways that are left to the library.
+        """
+        cutting = automata(self._pre.splits)
+        if cutting is None:
+            return
+        try:
+            from rase_models.backends.cpu.byte_encoding import ByteEncoding
+        except ImportError:
+            return
+        table = self._table()
+        if ByteEncoding.has_room_for(table):
+            self._compiled = ByteEncoding(table, cutting, progress)
 
     def encode(self, parts: Iterable[int | str]) -> list[int]:
         """Return the ids of the parts of a text, of which integers are ids already.
 
         Raises UnencodableText for a byte that no token stands for.
         """
-        return in_turn(parts, self._ids)
+        if self._compiled is None:
+            return in_turn(parts, self._ids)
+        listed = list(parts)
+        ids = self._compiled.ids(listed)
+        return in_turn(listed, self._ids) if ids is None else ids  # which names what has no token
 
     def _ids(self, text: str) -> list[int]:
         if self._missing and (lost := self._missing.search(text.encode())):
             raise UnencodableText(f"the byte 0x{lost[0].hex()}")
         return library_ids(self._library, text, add_special_tokens=False)
+
+    @cached_property
+    def _library(self) -> "Library":
+        from tokenizers.pre_tokenizers import ByteLevel
+
+        library = merging_library(self._vocabulary, self._merges, self._pre)
+        steps = (*splits_of(self._pre), ByteLevel(add_prefix_space=False, use_regex=False))
+        library.pre_tokenizer = one_after_the_other(steps)
+        return library
+
+    def _table(self) -> ByteTable:
+        tokens = byte_tokens(self._vocabulary, CHARACTERS)
+        ids = [self._vocabulary.ids.get(character, -1) for character in CHARACTERS]
+        byte_ids = np.array([i if i >= 0 and tokens.is_text[i] else -1 for i in ids], np.int32)
+        return ByteTable(tokens, self._merge_ids, byte_ids, self._pre.ignore_merges)
 
 
 def byte_level_bytes(token: str) -> bytes:

@@ -7,6 +7,12 @@ characters in the place of the whole cluster.
 
 import re
 import struct
+from typing import TYPE_CHECKING
+
+from rase_core.progress import Progress
+
+if TYPE_CHECKING:
+    from rase_models.backends.cpu.replacing import Replacing
 
 _ENDS = 1 << 8
 _LABEL = 1 << 31 | 0xFF
@@ -24,10 +30,19 @@ class Charsmap:
             raise ValueError(f"a table of {size} bytes in {len(data)}")
         self._units = struct.unpack_from(f"<{size // 4}I", data, 4)
         self._texts = data[4 + size :]
+        self._compiled: Replacing | None = None
         self._leaves_ascii = not any(map(self._replaces_ascii, _PRINTABLE))
+
+    def compile(self, progress: Progress | None = None) -> None:
+        """Replace by compiled code from now on; needs the backend of the CPU."""
+        from rase_models.backends.cpu.replacing import Replacing
+
+        self._compiled = Replacing(self._units, self._texts, progress)
 
     def normalize(self, text: str) -> str:
         """Return what becomes of a text."""
+        if self._compiled is not None:
+            return self._compiled.of(text.encode()).decode("utf-8", "replace")
         data, parts, position = text.encode(), list[bytes](), 0
         while position < len(data):
             if self._leaves_ascii and (plain := _PLAIN.match(data, position)):

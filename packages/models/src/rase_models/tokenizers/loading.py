@@ -79,14 +79,14 @@ def _bpe(file: GgufFile) -> Tokenizer:
 def _byte_level(file: GgufFile, pre: PreTokenizer) -> Tokenizer:
     vocabulary = read_vocabulary(file, adds_bos=pre.adds_bos)
     model = ByteLevelBpe(vocabulary, file.strings(MERGES_KEY), pre)
-    return _tokenizer(file, vocabulary, model, byte_level_bytes, Losses())
+    return _tokenizer(file, vocabulary, model, byte_level_bytes, Losses(), compile=model.compile)
 
 
 def _dna(file: GgufFile) -> Tokenizer:
     pre = pre_tokenizer(file.string("tokenizer.ggml.pre", "default"))
     vocabulary = read_vocabulary(file, adds_bos=pre.adds_bos)
     text = ByteLevelBpe(vocabulary, file.strings(MERGES_KEY), pre)
-    return _tokenizer(file, vocabulary, DnaWithin(vocabulary, text), dna_bytes, None)
+    return _tokenizer(file, vocabulary, DnaWithin(vocabulary, text), dna_bytes, None, compile=text.compile)
 
 
 def _raw_bpe(file: GgufFile, pre: PreTokenizer) -> Tokenizer:
@@ -127,7 +127,9 @@ def _unigram(file: GgufFile) -> Tokenizer:
     spaces = SpaceRules(file.boolean(ADD_SPACE_KEY, True), file.boolean(MERGE_SPACES_KEY, False))
     model = Unigram(vocabulary, _scores(file, vocabulary), charsmap, spaces)
     adds_space = spaces.adds_one or spaces.merges
-    return _tokenizer(file, vocabulary, model, sentencepiece_bytes, None, adds_space=adds_space)
+    return _tokenizer(
+        file, vocabulary, model, sentencepiece_bytes, None, adds_space=adds_space, compile=model.compile
+    )
 
 
 def _wordpiece(file: GgufFile) -> Tokenizer:
@@ -135,7 +137,9 @@ def _wordpiece(file: GgufFile) -> Tokenizer:
     lowercase = file.boolean(LOWERCASE_KEY, True)
     strips = file.boolean("tokenizer.ggml.normalizer.strip_accents", lowercase)
     model = WordPiece(vocabulary, lowercase=lowercase, strip_accents=strips)
-    return _tokenizer(file, vocabulary, model, sentencepiece_bytes, None, adds_space=True)
+    return _tokenizer(
+        file, vocabulary, model, sentencepiece_bytes, None, adds_space=True, compile=model.compile
+    )
 
 
 def _words(file: GgufFile) -> Tokenizer:

@@ -34,7 +34,7 @@ def merging_library(
     # A token may begin with a space, so that the one between the two is never the first character.
     pairs = [(merge[:at], merge[at + 1 :]) for merge in merges if (at := merge.find(" ", 1)) > 0]
     if len(pairs) < len(merges):
-        raise _misfit(vocabulary, merges)
+        raise misfit(vocabulary, merges)
     writable = vocabulary.writable()
     if len(writable) < len(vocabulary.ids):
         pairs = [(left, right) for left, right in pairs if _makes_text(vocabulary, writable, left, right)]
@@ -42,7 +42,7 @@ def merging_library(
         model = models.BPE(_spellable(writable), pairs, ignore_merges=pre.ignore_merges, **options)
     except BaseException as error:
         if is_library_fault(error) or isinstance(error, UnicodeError):
-            raise _misfit(vocabulary, merges) from error
+            raise misfit(vocabulary, merges) from error
         raise
     return Tokenizer(model)
 
@@ -62,7 +62,7 @@ def one_after_the_other(steps: "Iterable[Step]") -> "Step":
     return Steps(list(steps))
 
 
-def _misfit(vocabulary: Vocabulary, merges: Sequence[str]) -> TokenizerError:
+def misfit(vocabulary: Vocabulary, merges: Sequence[str]) -> TokenizerError:
     """Return the error for the first merge that does not fit the vocabulary."""
     ids, found = vocabulary.ids, (0, "")
     for i, merge in enumerate(merges):

@@ -15,14 +15,15 @@ class SpecialTokens:
         self._ids = {token: i for token, i in ids.items() if token}
         self._strips = strips
         self._lengths = _lengths_by_start(self._ids)
-        self._candidate = _candidate(self._ids, self._lengths)
+        self._runs = _runs(self._ids)
+        self._candidate = _candidate(self._runs, self._lengths)
 
     def split(self, text: str) -> Iterator[int | str]:
         """Yield the parts of a text in order: ids of special tokens, and the non-empty text between them."""
         start = position = 0
         while self._candidate and (candidate := self._candidate.search(text, position)):
             position = candidate.start()
-            token = candidate[1] or self._match(text, position)
+            token = candidate[0] if text[position] in self._runs else self._match(text, position)
             if token is None:
                 position += 1
                 continue
@@ -53,9 +54,12 @@ def _lengths_by_start(tokens: Iterable[str]) -> dict[str, list[int]]:
     return {start: sorted(found, reverse=True) for start, found in lengths.items()}
 
 
-def _candidate(ids: Iterable[str], starts: Iterable[str]) -> re.Pattern[str] | None:
-    """Return a pattern of where a token may begin, its group being a token; None when there are no tokens."""
-    runs, seconds = _runs(ids), defaultdict[str, set[str]](set)
+def _candidate(runs: Mapping[str, str], starts: Iterable[str]) -> re.Pattern[str] | None:
+    """Return a pattern of where a token may begin; None when there are no tokens.
+
+    All its choices begin with a character that is written as such, which is what is found soonest.
+    """
+    seconds = defaultdict[str, set[str]](set)
     for start in starts:
         if start[0] not in runs:
             seconds[start[0]].add(start[1:])
@@ -63,8 +67,8 @@ def _candidate(ids: Iterable[str], starts: Iterable[str]) -> re.Pattern[str] | N
         re.escape(first) + ("" if "" in found else f"(?=[{''.join(map(re.escape, sorted(found)))}])")
         for first, found in seconds.items()
     )
-    found = [f"({'|'.join(runs.values()) or '(?!)'})", *ways]
-    return re.compile("|".join(found)) if runs or seconds else None
+    found = [*runs.values(), *ways]
+    return re.compile("|".join(found)) if found else None
 
 
 def _runs(ids: Iterable[str]) -> dict[str, str]:
@@ -76,7 +80,7 @@ def _runs(ids: Iterable[str]) -> dict[str, str]:
         c: sorted(map(len, found)) for c, found in tokens.items() if all(t == c * len(t) for t in found)
     }
     return {
-        c: f"{re.escape(c)}{{{found[0]},{found[-1]}}}"
+        c: f"{re.escape(c)}{re.escape(c)}{{{found[0] - 1},{found[-1] - 1}}}"
         for c, found in lengths.items()
         if found[-1] - found[0] < len(found)
     }

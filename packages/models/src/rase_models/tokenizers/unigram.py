@@ -1,12 +1,14 @@
-"""SentencePiece Unigram, by the `tokenizers` library: the tokens that are the most likely together."""
+"""SentencePiece Unigram: the tokens that are the most likely together."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 from rase_core.errors import TokenizerError
+from rase_core.progress import Progress
 
 from rase_models.tokenizers.charsmap import Charsmap
 from rase_models.tokenizers.gguf_encoder import in_turn
@@ -17,6 +19,11 @@ from rase_models.tokenizers.vocabulary import Vocabulary
 
 if TYPE_CHECKING:
     from tokenizers import Tokenizer as Library
+
+    from rase_models.backends.cpu.token_trie import TrieEncoding
+
+_UNKNOWN_COSTS = 10.0
+"""How much lower than the lowest score an unknown character scores; SentencePiece's own."""
 
 CHARSMAP_KEY = "tokenizer.ggml.precompiled_charsmap"
 
@@ -40,9 +47,35 @@ class Unigram:
     def __init__(
         self, vocabulary: Vocabulary, scores: NDArray[np.float64], charsmap: bytes, spaces: SpaceRules
     ) -> None:
-        self._spaces = spaces
+        self._unknown, self._spaces = vocabulary.unknown, spaces
         self._charsmap = _charsmap(vocabulary, charsmap)
-        self._library = _library(vocabulary, scores)
+        self._texts, self._all_scores = _texts(vocabulary), _all_scores(vocabulary, scores)
+        # Then words alone give the same tokens.
+        self._cuts = not any(text.rfind(SPACE) > 0 for text in self._texts)
+        self._compiled: TrieEncoding | None = None
+
+    def compile(self, progress: Progress | None = None) -> None:
+        """Encode by compiled code from now on, where there is a compiler; it gives the same ids, sooner."""
+        least = float(self._all_scores.min())
+        if least > 0:
+            return  # unknown characters side by side may be likelier than a token
+        try:
+            from rase_models.backends.cpu.token_trie import likeliest_tokens
+        except ImportError:
+            return
+        tokens = [text.encode("utf-8", "surrogateescape") for text in self._texts]
+        trees = np.array([-(text[0] == " ") for text in self._texts], np.int32)
+        if self._charsmap is not None:
+            self._charsmap.compile(progress)
+        self._compiled = likeliest_tokens(
+            tokens,
+            trees,
+            self._all_scores,
+            self._unknown,
+            least - _UNKNOWN_COSTS,
+            cuts=self._cuts,
+            progress=progress,
+        )
 
     def encode(self, parts: Iterable[int | str]) -> list[int]:
         """Return the ids of the parts of a text, of which integers are ids already.
@@ -55,13 +88,26 @@ class Unigram:
         if self._charsmap is not None:
             text = self._charsmap.normalize(text)
         spaced = self._spaced(text)
-        return text_ids(self._library, spaced, dict.fromkeys(spaced))
+        ids = None if self._compiled is None else self._compiled.ids(spaced)
+        return text_ids(self._library, spaced, dict.fromkeys(spaced)) if ids is None else ids
 
     def _spaced(self, text: str) -> str:
         if self._spaces.merges:
             return "".join(SPACE + word for word in text.split(" ") if word)
         first = SPACE if self._spaces.adds_one and text.strip(" ") else ""
         return first + text.replace(" ", SPACE)
+
+    @cached_property
+    def _library(self) -> "Library":
+        from tokenizers import Tokenizer, models
+        from tokenizers.pre_tokenizers import Metaspace
+
+        pieces = list(zip(self._texts, self._all_scores.tolist(), strict=True))
+        library = Tokenizer(models.Unigram(pieces, self._unknown, byte_fallback=False))
+        if self._cuts:
+            # It remembers words.
+            library.pre_tokenizer = Metaspace(SPACE, prepend_scheme="never", split=True)
+        return library
 
 
 def _charsmap(vocabulary: Vocabulary, data: bytes) -> Charsmap | None:
@@ -71,28 +117,16 @@ def _charsmap(vocabulary: Vocabulary, data: bytes) -> Charsmap | None:
         raise TokenizerError(f"{vocabulary.path}: metadata {CHARSMAP_KEY}: {error}") from error
 
 
-def _library(vocabulary: Vocabulary, scores: NDArray[np.float64]) -> "Library":
-    from tokenizers import Tokenizer, models
-    from tokenizers.pre_tokenizers import Metaspace
-
-    pieces = _pieces(vocabulary, scores)
-    library = Tokenizer(models.Unigram(pieces, vocabulary.unknown, byte_fallback=False))
-    if not any(SPACE in piece[1:] for piece, _ in pieces):
-        # Words alone give the same tokens, and the library remembers them.
-        library.pre_tokenizer = Metaspace(SPACE, prepend_scheme="never", split=True)
-    return library
-
-
-def _pieces(vocabulary: Vocabulary, scores: NDArray[np.float64]) -> list[tuple[str, float]]:
-    """Return the text and score of each id; for what text must not become a text that it cannot have.
-
-    User-defined tokens score 0, more than any other.
-    """
-    normal = scores[vocabulary.kinds == TokenKind.NORMAL]
-    least = float(normal.min(initial=0.0))
-    pieces = list(zip(vocabulary.tokens, scores.tolist(), strict=True))
-    for i in vocabulary.of_kind(TokenKind.USER_DEFINED):
-        pieces[i] = (vocabulary.tokens[i], 0.0)
+def _texts(vocabulary: Vocabulary) -> list[str]:
+    """Return the text of each id; for what text must not become one with a space, which is `▁` in texts."""
+    texts = list(vocabulary.tokens)
     for i in np.flatnonzero(~np.isin(vocabulary.kinds, (TokenKind.NORMAL, TokenKind.USER_DEFINED))).tolist():
-        pieces[i] = (f" {i}", least)  # the text has `▁` for each space
-    return pieces
+        texts[i] = f" {i}"
+    return texts
+
+
+def _all_scores(vocabulary: Vocabulary, scores: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return the score of each id; user-defined tokens have 0, more than any other."""
+    is_normal = vocabulary.kinds == TokenKind.NORMAL
+    least = scores[is_normal].min(initial=0.0)
+    return np.where(is_normal, scores, np.where(vocabulary.kinds == TokenKind.USER_DEFINED, 0.0, least))

@@ -23,6 +23,7 @@ _SOURCE_FOLDERS = ("emission", "formats", "kernels", "simd")
 _SOURCE_FILES = (
     "abi.py",
     "activations.py",
+    "byte_abi.py",
     "compiler.py",
     "dequantisation.py",
     "instruction_set.py",
@@ -35,6 +36,7 @@ _SOURCE_FILES = (
     "shapes.py",
     "text_abi.py",
     "tiles.py",
+    "trie_abi.py",
 )
 _ENVIRONMENT = ("NUMBA_OPT", "NUMBA_LOOP_VECTORIZE", "NUMBA_SLP_VECTORIZE")
 """Settings of numba that change the code it makes."""

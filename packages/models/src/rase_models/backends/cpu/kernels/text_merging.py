@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from rase_models.backends.cpu.kernels.heap import drop_root, push
 from rase_models.backends.cpu.kernels.text_index import code_at, hash_of, joined, times, value_of
 from rase_models.backends.cpu.simd import compiled, load_i32, load_i64, store_i32, store_i64
 from rase_models.backends.cpu.text_abi import (
@@ -25,7 +26,6 @@ from rase_models.backends.cpu.text_abi import (
 # What the memory holds for a symbol, by the place of its first code point in the word.
 _END, _HASH, _POWER, _BEFORE = 0, 4, 8, 12
 _SYMBOL_BYTES = 16
-_ENTRY_BYTES = 16
 
 
 @compiled
@@ -36,43 +36,6 @@ def _get(memory: int, symbol: int, field: int) -> int:
 @compiled
 def _set(memory: int, symbol: int, field: int, value: int) -> None:
     store_i32(memory + symbol * _SYMBOL_BYTES + field, value)
-
-
-@compiled
-def _push(heap: int, count: int, key: int, ends: int) -> None:
-    """Add an entry to a heap of so many, which has the lowest key at the root."""
-    at = count
-    while at > 0:
-        parent = (at - 1) >> 1
-        if load_i64(heap + parent * _ENTRY_BYTES) <= key:
-            break
-        store_i64(heap + at * _ENTRY_BYTES, load_i64(heap + parent * _ENTRY_BYTES))
-        store_i64(heap + at * _ENTRY_BYTES + 8, load_i64(heap + parent * _ENTRY_BYTES + 8))
-        at = parent
-    store_i64(heap + at * _ENTRY_BYTES, key)
-    store_i64(heap + at * _ENTRY_BYTES + 8, ends)
-
-
-@compiled
-def _drop_root(heap: int, count: int) -> None:
-    """Take the root out of a heap that has `count` entries then."""
-    key, ends = load_i64(heap + count * _ENTRY_BYTES), load_i64(heap + count * _ENTRY_BYTES + 8)
-    at = 0
-    while True:
-        child = 2 * at + 1
-        if child >= count:
-            break
-        if child + 1 < count:
-            second = load_i64(heap + (child + 1) * _ENTRY_BYTES)
-            if second < load_i64(heap + child * _ENTRY_BYTES):
-                child += 1
-        if load_i64(heap + child * _ENTRY_BYTES) >= key:
-            break
-        store_i64(heap + at * _ENTRY_BYTES, load_i64(heap + child * _ENTRY_BYTES))
-        store_i64(heap + at * _ENTRY_BYTES + 8, load_i64(heap + child * _ENTRY_BYTES + 8))
-        at = child
-    store_i64(heap + at * _ENTRY_BYTES, key)
-    store_i64(heap + at * _ENTRY_BYTES + 8, ends)
 
 
 @compiled
@@ -87,7 +50,7 @@ def _consider(op: int, word: int, memory: int, left: int, right: int, heap: int,
     rank = value_of(costs, key, word, left, right, end, joint)
     if rank < 0:
         return count
-    _push(heap, count, rank << 32 | left, right << 32 | end)
+    push(heap, count, rank << 32 | left, right << 32 | end)
     return count + 1
 
 
@@ -124,7 +87,7 @@ def _merge(op: int, word: int, length: int, memory: int) -> None:
         left, ends = load_i64(heap) & 0xFFFFFFFF, load_i64(heap + 8)
         right, end = ends >> 32, ends & 0xFFFFFFFF
         count -= 1
-        _drop_root(heap, count)
+        drop_root(heap, count)
         # Either may have merged with another one since.
         if _get(memory, left, _END) != right or _get(memory, right, _END) != end:
             continue

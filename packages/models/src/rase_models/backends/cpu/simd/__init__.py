@@ -6,12 +6,12 @@ functions only.
 
     compiled, OPTIONS               decorate a helper; the options for cfunc and njit
     operation, Code                 make an operation out of emitted LLVM IR (`Code` is in `emission.code`)
-    f32x16, i32x16, f32, i32, i64, void   numba types
+    f32x16, i32x16, f64, f32, i32, i64, void   numba types
 
     load_i64 load_i32                               (address) -> int64, or int32
     store_i64 store_i32 store_i32x16                (address, value)
-    load_f32                                        (address) -> float32
-    store_f32 store_f16                             (address, float32)
+    load_f32 load_f64                               (address) -> float32, or float64
+    store_f32 store_f16 store_f64                   (address, float32, or float64)
     load_f32x16 load_f16x16                         (address) -> f32x16
     store_f32x16 store_f16x16                       (address, f32x16)
     prefetch(address)                               into the first level
@@ -59,6 +59,7 @@ from rase_models.backends.cpu.simd.memory import (
     load_f16x16,
     load_f32,
     load_f32x16,
+    load_f64,
     load_i32,
     load_i64,
     prefetch,
@@ -66,6 +67,7 @@ from rase_models.backends.cpu.simd.memory import (
     store_f16x16,
     store_f32,
     store_f32x16,
+    store_f64,
     store_i32,
     store_i32x16,
     store_i64,
@@ -75,6 +77,7 @@ from rase_models.backends.cpu.simd.operation import (
     compiled,
     f32,
     f32x16,
+    f64,
     i32,
     i32x16,
     i64,
@@ -111,6 +114,7 @@ __all__ = [
     "exp_f32",
     "f32",
     "f32x16",
+    "f64",
     "first_lane",
     "fma",
     "fma_f32",
@@ -123,6 +127,7 @@ __all__ = [
     "load_f16x16",
     "load_f32",
     "load_f32x16",
+    "load_f64",
     "load_i32",
     "load_i64",
     "max_lanes",
@@ -144,6 +149,7 @@ __all__ = [
     "store_f16x16",
     "store_f32",
     "store_f32x16",
+    "store_f64",
     "store_i32",
     "store_i32x16",
     "store_i64",

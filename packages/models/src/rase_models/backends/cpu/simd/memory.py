@@ -4,11 +4,12 @@ from rase_models.backends.cpu.emission.code import Code
 from rase_models.backends.cpu.emission.types import (
     F32,
     F32X16,
+    F64,
     I32,
     I64,
     Value,
 )
-from rase_models.backends.cpu.simd.operation import f32, f32x16, i32, i32x16, i64, operation, void
+from rase_models.backends.cpu.simd.operation import f32, f32x16, f64, i32, i32x16, i64, operation, void
 
 
 @operation(i64, i64)
@@ -33,6 +34,18 @@ def load_i32(code: Code, address: Value) -> Value:
 def store_i32(code: Code, address: Value, value: Value) -> None:
     """Store an int32."""
     code.store(address, value, 4)
+
+
+@operation(f64, i64)
+def load_f64(code: Code, address: Value) -> Value:
+    """Load a float64."""
+    return code.load(address, F64, 8)
+
+
+@operation(void, i64, f64)
+def store_f64(code: Code, address: Value, value: Value) -> None:
+    """Store a float64."""
+    code.store(address, value, 8)
 
 
 @operation(f32, i64)

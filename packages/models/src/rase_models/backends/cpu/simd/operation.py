@@ -48,7 +48,7 @@ class _VectorModel(PrimitiveModel):
 
 f32x16 = Vector("f32x16", F32X16)
 i32x16 = Vector("i32x16", I32X16)
-i64, i32, f32, void = types.int64, types.int32, types.float32, types.void
+i64, i32, f64, f32, void = types.int64, types.int32, types.float64, types.float32, types.void
 
 
 def operation(result: types.Type, *arguments: types.Type) -> Callable[[Callable[..., Value]], Operation]:

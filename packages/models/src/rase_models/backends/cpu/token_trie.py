@@ -1,0 +1,156 @@
+"""A tree of tokens in memory that compiled code walks, and what walks it."""
+
+import secrets
+from collections.abc import Mapping, Sequence
+from typing import TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+from rase_core.progress import Progress
+
+from rase_models.backends.cpu.kernel_key import KernelKey
+from rase_models.backends.cpu.kernel_library import kernel_library
+from rase_models.backends.cpu.trie_abi import (
+    COUNT,
+    CUTS,
+    DATA,
+    EDGE_MASK,
+    EDGES,
+    IDS,
+    LENGTH,
+    MEMORY,
+    MEMORY_BYTES,
+    MOST_CHARACTERS,
+    NODE_BITS,
+    NODES,
+    ODD,
+    SCORES,
+    STARTS,
+    TEXT,
+    TEXT_BYTES,
+    TREES,
+    TRIE,
+    TRIE_BYTES,
+    UNKNOWN,
+    UNKNOWN_SCORE,
+    VALUES,
+    WORD,
+    WRITTEN,
+)
+
+_GROW_KERNEL = KernelKey("grow_trie")
+_MOST_BYTES = 1 << 29
+"""Of a text, so that all places are int32."""
+
+Settings: TypeAlias = Mapping[int, int | NDArray[np.generic]]
+"""What goes into the words of the kernels: a number, or the address of an array."""
+
+
+class TokenTrie:
+    """The beginnings of tokens; ValueError for more of them than nodes can be numbered."""
+
+    def __init__(
+        self, tokens: Sequence[bytes], trees: NDArray[np.int32], roots: int, progress: Progress | None
+    ) -> None:
+        """`trees` is the root of each token, below `roots`, or -1; of equal tokens the first one counts."""
+        starts = np.zeros(len(tokens) + 1, np.int32)
+        np.cumsum(np.fromiter(map(len, tokens), np.int32, len(tokens)), out=starts[1:])
+        nodes = int(starts[-1]) + roots
+        if nodes >= 1 << NODE_BITS:
+            raise ValueError(f"{nodes} beginnings of tokens")
+        edges = np.zeros(1 << (nodes + nodes // 4).bit_length(), np.int64)
+        self._kept: Settings = {
+            EDGES: edges,
+            EDGE_MASK: len(edges) - 1,
+            ODD: secrets.randbits(62) | 1,
+            VALUES: np.full(nodes, -1, np.int32),
+            NODES: roots,
+            DATA: np.frombuffer(b"".join(tokens) + b"\0", np.uint8),
+            STARTS: starts,
+            COUNT: len(tokens),
+            TREES: np.ascontiguousarray(trees, np.int32),
+        }
+        self._words = _words(self._kept, TRIE_BYTES)
+        library = kernel_library()
+        library.require([_GROW_KERNEL], progress)
+        library.entry(_GROW_KERNEL)(0, 1, self.address, 0)
+
+    @property
+    def address(self) -> int:
+        """The address of the tree; good as long as the object lives."""
+        return int(self._words.ctypes.data)
+
+
+class TrieEncoding:
+    """The encoding of texts by a kernel that walks a tree; may be used from many threads."""
+
+    def __init__(self, kernel: str, trie: TokenTrie, settings: Settings, progress: Progress | None) -> None:
+        library, key = kernel_library(), KernelKey(kernel)
+        library.require([key], progress)
+        self._kernel, self._kept = library.entry(key), (trie, settings)
+        self._words = _words({TRIE: trie.address, **settings}, TEXT_BYTES)
+
+    def ids(self, text: str) -> list[int] | None:
+        """Return the ids of a text; None where there is none for a part of it, or it is too long for this."""
+        data = text.encode()
+        size, words = len(data), self._words.copy()
+        if size > _MOST_BYTES:
+            return None
+        memory = np.empty(MEMORY_BYTES * (size + 1) // WORD, np.int64)
+        ids, source = np.empty(size, np.int32), np.frombuffer(data, np.uint8)
+        for offset, value in (
+            (TEXT, source.ctypes.data),
+            (LENGTH, size),
+            (IDS, ids.ctypes.data),
+            (MEMORY, memory.ctypes.data),
+        ):
+            words[offset // WORD] = value
+        self._kernel(0, 1, int(words.ctypes.data), 0)
+        written = int(words[WRITTEN // WORD])
+        found: list[int] | None = None if written < 0 else ids[:written].tolist()
+        return found
+
+
+def likeliest_tokens(
+    tokens: Sequence[bytes],
+    trees: NDArray[np.int32],
+    scores: NDArray[np.float64],
+    unknown: int | None,
+    unknown_score: float,
+    *,
+    cuts: bool,
+    progress: Progress | None,
+) -> TrieEncoding:
+    """Return Unigram's encoding; `trees` is 0, or -1 for tokens that text does not become.
+
+    `cuts` makes `▁` begin a text of its own.
+    """
+    settings: Settings = {
+        UNKNOWN: -1 if unknown is None else unknown,
+        SCORES: np.ascontiguousarray(scores, np.float64),
+        UNKNOWN_SCORE: np.array([unknown_score], np.float64),
+        CUTS: int(cuts),
+    }
+    return TrieEncoding("likeliest_tokens", TokenTrie(tokens, trees, 1, progress), settings, progress)
+
+
+def longest_tokens(
+    tokens: Sequence[bytes],
+    trees: NDArray[np.int32],
+    unknown: int | None,
+    most_characters: int,
+    progress: Progress | None,
+) -> TrieEncoding:
+    """Return WordPiece's encoding of words with spaces between them.
+
+    `trees` is 0 for tokens that begin words, 1 for those that go on with them and -1 for others.
+    """
+    settings: Settings = {UNKNOWN: -1 if unknown is None else unknown, MOST_CHARACTERS: most_characters}
+    return TrieEncoding("longest_tokens", TokenTrie(tokens, trees, 2, progress), settings, progress)
+
+
+def _words(values: Settings, size: int) -> NDArray[np.int64]:
+    words = np.zeros(size // WORD, np.int64)
+    for offset, value in values.items():
+        words[offset // WORD] = value if isinstance(value, int) else value.ctypes.data
+    return words

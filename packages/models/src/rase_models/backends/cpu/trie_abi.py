@@ -1,0 +1,65 @@
+"""The words that Python and the kernels of token trees agree on. All are int64, the names are byte offsets.
+
+A tree has a node for each beginning of a token. Texts are UTF-8.
+"""
+
+WORD = 8
+
+# A tree: what `grow_trie` fills and the others walk.
+TRIE_BYTES = 80
+EDGES = 0
+"""Address of int64 [EDGE_MASK + 1]: node << 34 | byte << 26 | the node that it leads to; 0: free."""
+EDGE_MASK = 8
+ODD = 16
+"""The odd number that hashes multiply by."""
+VALUES = 24
+"""Address of int32 [nodes], the token that ends at each, or -1."""
+NODES = 32
+"""How many nodes there are; the first ROOTS of them are roots."""
+DATA = 40
+"""Address of the bytes of all tokens, one after the other."""
+STARTS = 48
+"""Address of int32 [COUNT + 1], where each begins in DATA."""
+COUNT = 56
+TREES = 64
+"""Address of int32 [COUNT], the root of each token; those of negative ones are not found."""
+
+NODE_BITS = 26
+
+# One text.
+TEXT_BYTES = 96
+TRIE = 0
+"""Address of the tree."""
+TEXT = 8
+LENGTH = 16
+IDS = 24
+"""Address of the int32 ids to write, one for each byte at most."""
+WRITTEN = 32
+"""How many ids, or bytes, were written; negative where there is no token for a part of the text."""
+UNKNOWN = 40
+"""The token of what has no other, or -1."""
+SCORES = 48
+"""Address of float64 [tokens]."""
+UNKNOWN_SCORE = 56
+"""Address of the float64 score of a character that has no token."""
+CUTS = 64
+"""1 where `▁` begins a text of its own."""
+MEMORY = 72
+"""Address of MEMORY_BYTES for each byte and once more, aligned to 8."""
+MOST_CHARACTERS = 80
+"""Of a word; longer ones are unknown."""
+
+MEMORY_BYTES = 16
+
+# The replacing of characters.
+REPLACING_BYTES = 64
+UNITS = 0
+"""Address of uint32 [UNIT_COUNT], the double array (see `charsmap`)."""
+UNIT_COUNT = 8
+REPLACEMENTS = 16
+REPLACEMENT_BYTES = 24
+SOURCE = 32
+SOURCE_BYTES = 40
+TARGET = 48
+TARGET_BYTES = 56
+"""How many bytes there is room for; then how many there would be."""
