@@ -208,6 +208,7 @@ REFUSED: tuple[tuple[object, str], ...] = (
     ({"prefixItems": [{}, {"type": "zork"}]}, "'type' at #/prefixItems/1: .*zork"),
     ({"allOf": [{"$ref": "#/nowhere"}]}, "'.ref' at #/allOf/0: .*nowhere"),
     ({"$ref": "https://example.org/schema"}, "'.ref' at #: .*example.org"),
+    ({"$ref": f"#/allOf/{'9' * 5000}", "allOf": [{}]}, "'.ref' at #: .*nothing at"),
     ({"$ref": "#a", "$defs": {"b": {"$id": "b", "$anchor": "a"}}}, "'.ref' at #: "),
     ({"$dynamicRef": "#x"}, "#x"),
     (
@@ -563,6 +564,14 @@ def test_of_kinds_an_answer_is_exactly_one(
         assert admits(compiler, tokenizer, form, text), text
     for text in wrong:
         assert not admits(compiler, tokenizer, form, text), text
+def test_lists_of_many_different_items_are_refused_in_time(compiler: FormatCompiler) -> None:
+    started = time.thread_time()
+    many = {"type": "array", "items": {"enum": list(range(10_000))}, "uniqueItems": True}
+    with pytest.raises(UnenforceableFormat, match=r"'uniqueItems' at #: .*2000 lists"):
+        compiler.compile(ResponseFormat.json_schema(many))
+    assert time.thread_time() - started < 5
+
+
 
 
 @pytest.mark.slow

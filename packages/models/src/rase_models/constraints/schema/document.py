@@ -1,5 +1,6 @@
 """A schema as a document: its parts by place, and what its references mean."""
 
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
@@ -9,6 +10,8 @@ from urllib.parse import unquote, urldefrag, urljoin
 from rase_core.errors import UnenforceableFormat
 
 from rase_models.constraints.schema.keywords import CHECKS, DEFINITIONS, MANY, NAMED, ONE
+
+_INDEX = re.compile("0|[1-9][0-9]{0,8}")  # Python makes no number of some thousand digits
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +90,7 @@ class SchemaDocument:
             key, place = step.replace("~1", "/").replace("~0", "~"), place.within(value)
             if isinstance(value, dict) and key in value:
                 value = value[key]
-            elif isinstance(value, list) and key.isdecimal() and int(key) < len(value):
+            elif isinstance(value, list) and _INDEX.fullmatch(key) and int(key) < len(value):
                 value = value[int(key)]
             else:
                 return None

@@ -160,13 +160,21 @@ def _all_different(schema: dict[str, Any], key: str, resolver: Resolver) -> None
         raise Inexpressible
     values = _values(schema.get("items", True), resolver)
     sizes = range(schema.get("minItems", 0), min(len(values), len(values) if most is None else most) + 1)
-    if sum(perm(len(values), size) for size in sizes) > _MOST_LISTS:
-        raise Inexpressible
-    lists = [list(found) for size in sizes for found in permutations(values, size)]
+    lists = _lists(values, sizes)
     for name in (key, "items", "minItems", "maxItems"):
         schema.pop(name, None)
     others = ["null", "boolean", "number", "string", "object"]
     _add(schema, {"anyOf": [{"enum": lists}, {"type": others}]} if lists else {"type": others})
+
+
+def _lists(values: list[object], sizes: range) -> list[list[object]]:
+    """Return the lists of so many different values each; raises Inexpressible for too many of them."""
+    total = 0
+    for size in sizes:  # which stops before the numbers become long
+        total += perm(len(values), size)
+        if total > _MOST_LISTS:
+            raise Inexpressible
+    return [list(found) for size in sizes for found in permutations(values, size)]
 
 
 def _values(schema: Schema, resolver: Resolver) -> list[object]:
