@@ -5,6 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
+from rase_core.decoder import Draws
 from rase_core.sampling import Chooser, GenerationConfig, NumpyRanker, Sampler
 from rase_models.backends.cpu.kernel_library import kernel_library
 from rase_models.backends.cpu.ranker import Ranker
@@ -83,6 +84,41 @@ def test_it_takes_rows_that_do_not_lie_together(ranker: Ranker) -> None:
     rows = np.random.default_rng(6).normal(0, 3, (200, 4)).astype(np.float32).T
     check_alike(ranker, rows, 7)
     assert ranker.top_logits(np.empty((0, 9), np.float32), 3).tokens.shape == (0, 3)
+
+
+def draws(random: np.random.Generator, rows: Floats, count: int) -> Draws:
+    """Return so many ways to draw from rows, of every kind."""
+    which = random.integers(0, len(rows), count)
+    totals = NumpyRanker().top_logits(rows, 1, with_totals=True).totals
+    assert totals is not None
+    return Draws(
+        rows=which,
+        top_k=random.choice([0, 0, 0, 1, 7, 600, 10**6], count),
+        top_p=random.choice([0.0, 0.3, 0.9, 0.95, 0.999, 1.0, 1.0], count),
+        min_p=random.choice([0.0, 0.0, 1e-310, 1e-30, 0.05, 1.0], count),
+        temperature=random.choice([1e-300, 0.3, 0.8, 1.0, 1.0, 1.7, 50.0, 1e6], count),
+        uniform=random.choice([0.0, 0.5, 1 - 2**-53, *random.random(5)], count),
+        totals=totals[which],
+    )
+
+
+@settings(max_examples=300, deadline=None)
+@given(kind=st.sampled_from(KINDS), size=st.integers(1, 3000), seed=st.integers(0, 2**32 - 1))
+def test_it_draws_what_numpy_draws_to_the_bit(ranker: Ranker, kind: str, size: int, seed: int) -> None:
+    random = np.random.default_rng(seed)
+    wide = np.full((2, size + 5), 1e30, np.float32)
+    wide[:, :size] = [row(kind, size, random) * random.choice([0.02, 0.3, 1]) for _ in wide]
+    rows = wide[:, :size]
+    asked = draws(random, rows, 8)
+    np.testing.assert_array_equal(ranker.draw(rows, asked), NumpyRanker().draw(rows, asked))
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_it_draws_from_a_large_vocabulary(ranker: Ranker, kind: str) -> None:
+    random = np.random.default_rng(9)
+    rows = np.stack([row(kind, 50_257, random) * scale for scale in (0.1, 1)]).astype(np.float32)
+    asked = draws(random, rows, 60)
+    np.testing.assert_array_equal(ranker.draw(rows, asked), NumpyRanker().draw(rows, asked))
 
 
 def test_answers_are_the_same_with_it_and_without(ranker: Ranker) -> None:

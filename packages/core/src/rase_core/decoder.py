@@ -109,12 +109,35 @@ class TopLogits:
     totals: NDArray[np.float64] | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class Draws:
+    """How tokens are drawn from some rows of logits, one each; all arrays are [draws].
+
+    rows: int64, the rows. totals: float64, as those of TopLogits, of rows with a `top_p` and no `top_k`.
+    top_k: int64; top_p, min_p, temperature: float64, as in GenerationConfig. uniform: float64 in [0, 1).
+    """
+
+    rows: NDArray[np.int64]
+    top_k: NDArray[np.int64]
+    top_p: NDArray[np.float64]
+    min_p: NDArray[np.float64]
+    temperature: NDArray[np.float64]
+    uniform: NDArray[np.float64]
+    totals: NDArray[np.float64]
+
+
 @runtime_checkable
 class LogitsRanker(Protocol):
-    """What finds the likeliest tokens sooner than numpy does; a BatchDecoder may be one."""
+    """What finds the likeliest tokens and draws from many sooner than numpy does; a BatchDecoder may be one.
+
+    What it finds is what `rase_core.sampling.NumpyRanker` finds, to the bit.
+    """
 
     def top_logits(self, logits: Logits, k: int, *, with_totals: bool = False) -> TopLogits:
-        """Return the `k` likeliest tokens, 1 to vocab, of each row float32 [rows, vocab].
+        """Return the `k` likeliest tokens, 1 to vocab, of each row float32 [rows, vocab]."""
 
-        What they are is what `rase_core.sampling.NumpyRanker` finds, to the bit.
+    def draw(self, logits: Logits, draws: Draws) -> NDArray[np.int32]:
+        """Draw tokens, int32 [draws], from logits float32 [rows, vocab].
+
+        In the rows no logit is infinite or NaN, but some, not all, may be minus infinity.
         """

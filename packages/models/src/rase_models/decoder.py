@@ -6,7 +6,7 @@ from typing import cast
 
 import numpy as np
 from numpy.typing import NDArray
-from rase_core.decoder import Batch, Logits, LogitsRanker, TopLogits
+from rase_core.decoder import Batch, Draws, Logits, LogitsRanker, TopLogits
 from rase_core.errors import BackendFailure, Cancelled, ContextOverflow, InvalidParameter
 from rase_core.sampling import NumpyRanker
 
@@ -194,6 +194,10 @@ class ProgramDecoder:
     def top_logits(self, logits: Logits, k: int, *, with_totals: bool = False) -> TopLogits:
         """Return the `k` likeliest tokens, 1 to vocab, of each row float32 [rows, vocab]."""
         return self._ranker.top_logits(logits, k, with_totals=with_totals)
+
+    def draw(self, logits: Logits, draws: Draws) -> NDArray[np.int32]:
+        """Draw tokens, int32 [draws], from logits float32 [rows, vocab]; see LogitsRanker."""
+        return self._ranker.draw(logits, draws)
 
     def close(self) -> None:
         """Stop the runner and free its memory; the decoder is unusable afterwards."""

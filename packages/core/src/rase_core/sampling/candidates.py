@@ -88,14 +88,13 @@ def nucleus(logits: Logits, p: float) -> Candidates:
 
     Sorts only as many tokens as it takes, 8 times more whenever those were not enough.
     """
-    total, count = total_share(logits), _FIRST_SORT
-    while count < logits.size:
+    target, count = p * total_share(logits), _FIRST_SORT
+    while True:
         candidates = top_k(logits, count)
         cumulative = np.cumsum(candidates.weights())
-        if cumulative[-1] >= p * total:
-            return candidates.first(int(np.searchsorted(cumulative, p * total)) + 1)
+        if cumulative[-1] >= target or count >= logits.size:
+            return candidates.first(int(np.searchsorted(cumulative, target)) + 1)
         count *= 8
-    return top_k(logits, 0).top_p(p)
 
 
 def total_share(logits: Logits) -> float:
@@ -117,10 +116,20 @@ def at_least(logits: Logits, p: float) -> Candidates:
     return _in_order(logits, np.flatnonzero(_shares(logits) >= p))
 
 
+def narrowed(logits: Logits, k: int, top_p: float, min_p: float) -> Candidates:
+    """Return what `k` of the likeliest (0 for all), then `top_p`, then `min_p` leave of all tokens."""
+    if k:
+        return top_k(logits, k).probable(top_p, min_p)
+    if top_p < 1:
+        return nucleus(logits, top_p).min_p(min_p)
+    return at_least(logits, min_p)
+
+
 def draw_from_all(logits: Logits, temperature: float, uniform: float) -> int:
     """Return the token whose share of the cumulative probability, in the order of ids, holds `uniform`."""
     cumulative = np.cumsum(_shares(logits, temperature))
-    return int(np.searchsorted(cumulative, uniform * cumulative[-1], side="right"))
+    index = int(np.searchsorted(cumulative, uniform * cumulative[-1], side="right"))
+    return min(index, logits.size - 1)
 
 
 def _shares(logits: Logits, temperature: float = 1.0) -> NDArray[np.float64]:

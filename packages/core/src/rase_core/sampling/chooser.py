@@ -6,17 +6,17 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from rase_core.decoder import Logits, LogitsRanker, TopLogits
+from rase_core.decoder import Draws, Logits, LogitsRanker, TopLogits
 from rase_core.sampling.config import GenerationConfig
 from rase_core.sampling.narrowing import Draw, Narrowing
 from rase_core.sampling.sampler import Sampler
 
 OPEN = -1
 """In the place of a token: its sampler has to see the row."""
-_BREADTH, _WIDER = 64, (512, 4096)
-"""How many of the likeliest are looked at where a request sets no number: at first, and when too few are."""
+_BREADTH = 64
+"""How many of the likeliest are looked at first where a request sets no number."""
 _MOST = 512
-"""The largest number that a request may set."""
+"""The largest number that a request may set for as many to be looked at."""
 
 _FEW = 2
 """Rows that are ranked are copied where they are at most one in so many."""
@@ -37,15 +37,14 @@ class Chooser:
     ) -> list[int]:
         """Return the token of each row float32 [rows, vocab], OPEN where its sampler has to see the row.
 
-        That is so where there is no sampler here, where one draws from the whole vocabulary, and where it
+        That is so where there is no sampler here, where XTC leaves some of very many out, and where a sampler
         would raise something. The logits are as before afterwards, whatever the ranker raises.
         """
         chosen = [OPEN] * len(samplers)
-        vocab_size = logits.shape[1]
         asked = [
-            _Asked(row, sampler, positions[row])
+            _Asked.of(row, sampler, positions[row])
             for row, sampler in enumerate(samplers)
-            if sampler is not None and _breadth(sampler.config, vocab_size)
+            if sampler is not None
         ]
         if not asked:
             return chosen
@@ -64,18 +63,15 @@ class Chooser:
     def _choose_all(
         self, asked: "list[_Asked]", changes: "dict[int, _Change]", logits: Logits, chosen: list[int]
     ) -> None:
-        """Write to `chosen` what can be told by the likeliest."""
-        vocab_size = logits.shape[1]
+        """Write to `chosen` what the likeliest tell, and what is drawn from more than these."""
         ranking = self._ranking(asked, logits)
         sound = [one for one in asked if ranking.is_sound(one.row, changes.get(one.row))]
-        asked = ranking.choose(sound, chosen)
-        for wider in _WIDER:
-            if not asked or vocab_size <= wider:
-                return
-            rows = [one.row for one in asked]
-            top = self._ranker.top_logits(logits[rows], wider)
-            totals = ranking.totals[[ranking.places[row] for row in rows]]
-            asked = _Ranking.of(rows, top, logits[rows], totals).choose(asked, chosen)
+        left = [one for one in ranking.choose(sound, chosen) if one.draw.is_plain]
+        if not left:
+            return
+        tokens = self._ranker.draw(logits, _draws(left, ranking.totals_of(left)))
+        for one, token in zip(left, tokens.tolist(), strict=True):
+            chosen[one.row] = token
 
     def _ranking(self, asked: "list[_Asked]", logits: Logits) -> "_Ranking":
         """Rank as many as are looked at first, of the rows that are asked for where these are few."""
@@ -91,24 +87,28 @@ class Chooser:
 
 
 def _breadth(config: GenerationConfig, vocab_size: int) -> int:
-    """Return how many of the likeliest are to be looked at first, 0 for all tokens."""
-    if config.temperature == 0:
+    """Return how many of the likeliest are to be looked at first."""
+    if config.temperature == 0 or _is_broad(config, vocab_size):
         return 1
-    if config.top_k:
-        breadth = min(config.top_k, vocab_size)
-        return breadth if breadth <= _MOST else 0
-    return _BREADTH if (config.top_p < 1 or config.min_p) and vocab_size > _BREADTH else 0
+    return min(config.top_k or _BREADTH, vocab_size)
+
+
+def _is_broad(config: GenerationConfig, vocab_size: int) -> bool:
+    """Tell whether the likeliest are not even looked at before a token is drawn."""
+    return not config.narrows or min(config.top_k, vocab_size) > _MOST
 
 
 @dataclass(frozen=True, slots=True)
 class _Asked:
     row: int
     sampler: Sampler
-    position: int
+    draw: Draw
 
-    @property
-    def draw(self) -> Draw:
-        return Draw(self.sampler.config, *self.sampler.uniforms(self.position))
+    @classmethod
+    def of(cls, row: int, sampler: Sampler, position: int) -> "_Asked":
+        config = sampler.config
+        numbers = sampler.uniforms(position) if config.temperature else (0.0, 1.0)  # nothing is drawn
+        return cls(row, sampler, Draw(config, *numbers))
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,6 +138,7 @@ class _Change:
 class _Ranking:
     """The likeliest tokens of rows, with their logits float32 [rows, k]; `places` says where each row is."""
 
+    vocab_size: int
     places: dict[int, int]
     tokens: NDArray[np.int32]
     logits: NDArray[np.float32]
@@ -151,7 +152,7 @@ class _Ranking:
         """Return the ranking of logits, float32 [rows, vocab], that belong to these rows."""
         places = {row: place for place, row in enumerate(rows)}
         likeliest = np.take_along_axis(logits, top.tokens, axis=1)
-        return cls(places, top.tokens, likeliest, top.infinite, totals)
+        return cls(logits.shape[1], places, top.tokens, likeliest, top.infinite, totals)
 
     def is_sound(self, row: int, change: _Change | None) -> bool:
         """Tell whether all logits were finite, and some are left that penalties do not forbid."""
@@ -163,11 +164,22 @@ class _Ranking:
 
     def choose(self, asked: Sequence[_Asked], chosen: list[int]) -> list[_Asked]:
         """Write the tokens of rows to `chosen`; return those that may draw from more than is ranked."""
-        drawing = [one for one in asked if one.sampler.config.temperature != 0]
+        drawing, broad = list[_Asked](), list[_Asked]()
         for one in asked:
-            chosen[one.row] = int(self.tokens[self.places[one.row], 0])
-        if not drawing:
-            return []
+            config = one.draw.config
+            if config.temperature == 0:
+                chosen[one.row] = int(self.tokens[self.places[one.row], 0])
+            else:
+                (broad if _is_broad(config, self.vocab_size) else drawing).append(one)
+        return broad + (self._draw(drawing, chosen) if drawing else [])
+
+    def totals_of(self, asked: Sequence[_Asked]) -> NDArray[np.float64]:
+        """Return what the shares of rows add up to."""
+        totals: NDArray[np.float64] = self.totals[[self.places[one.row] for one in asked]]
+        return totals
+
+    def _draw(self, drawing: Sequence[_Asked], chosen: list[int]) -> list[_Asked]:
+        """Draw from the likeliest, and return the rows where more than these may be drawn."""
         places = [self.places[one.row] for one in drawing]
         draws = [one.draw for one in drawing]
         narrowing = Narrowing(self.tokens[places], self.logits[places], self.totals[places], draws)
@@ -179,3 +191,16 @@ class _Ranking:
 
 def _looks_at_totals(config: GenerationConfig) -> bool:
     return config.temperature != 0 and not config.top_k and config.top_p < 1
+
+
+def _draws(asked: Sequence[_Asked], totals: NDArray[np.float64]) -> Draws:
+    configs = [one.draw.config for one in asked]
+    return Draws(
+        rows=np.array([one.row for one in asked], np.int64),
+        top_k=np.array([config.top_k for config in configs], np.int64),
+        top_p=np.array([config.top_p for config in configs], np.float64),
+        min_p=np.array([config.min_p for config in configs], np.float64),
+        temperature=np.array([config.temperature for config in configs], np.float64),
+        uniform=np.array([one.draw.uniform for one in asked], np.float64),
+        totals=totals,
+    )

@@ -75,6 +75,11 @@ class GenerationConfig:
         for name, allowed in _RANGES.items():
             object.__setattr__(self, name, allowed.check(name, getattr(self, name)))
 
+    @property
+    def narrows(self) -> bool:
+        """Whether a token is not drawn from all."""
+        return bool(self.top_k or self.top_p < 1 or self.min_p)
+
     def check_tokens(self, vocab_size: int) -> None:
         """Raise InvalidGenerationConfig naming the first token id that a vocabulary of this size lacks."""
         for name, tokens in self._tokens().items():

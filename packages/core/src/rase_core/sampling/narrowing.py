@@ -27,6 +27,11 @@ class Draw:
         """Whether XTC leaves the likeliest out."""
         return self.chance < self.config.xtc_probability
 
+    @property
+    def is_plain(self) -> bool:
+        """Whether the token is drawn as without XTC."""
+        return not self.excludes_top and (self.config.narrows or not self.config.xtc_probability)
+
 
 class Narrowing:
     """Rows of the likeliest tokens, each drawn from in its own way.

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from rase_core.constraint import Allowed
 from rase_core.decoder import Logits
 from rase_core.errors import InvalidGenerationConfig, InvalidLogits
-from rase_core.sampling.candidates import Candidates, at_least, draw_from_all, nucleus, top_k
+from rase_core.sampling.candidates import draw_from_all, narrowed
 from rase_core.sampling.config import GenerationConfig
 from rase_core.sampling.dry import DryPenalty
 from rase_core.sampling.penalties import BadWords, Bias, RepetitionPenalty
@@ -113,20 +113,12 @@ class Sampler:
     def _draw(self, logits: Logits, position: int) -> int:
         config = self._config
         uniform, chance = self.uniforms(position)
-        if not (config.top_k or config.top_p < 1 or config.min_p or config.xtc_probability):
+        if not (config.narrows or config.xtc_probability):
             return draw_from_all(logits, config.temperature, uniform)
-        candidates = self._narrowed(logits)
+        candidates = narrowed(logits, config.top_k, config.top_p, config.min_p)
         if chance < config.xtc_probability:
             candidates = candidates.exclude_top(config.xtc_threshold)
         return candidates.draw(config.temperature, uniform)
-
-    def _narrowed(self, logits: Logits) -> Candidates:
-        config = self._config
-        if config.top_k:
-            return top_k(logits, config.top_k).probable(config.top_p, config.min_p)
-        if config.top_p < 1:
-            return nucleus(logits, config.top_p).min_p(config.min_p)
-        return at_least(logits, config.min_p)
 
 
 def _only(logits: Logits, allowed: Allowed) -> Logits:

@@ -12,9 +12,9 @@ import os
 import sys
 import tempfile
 from pathlib import Path
+from typing import Protocol
 
 from rase_models.backends.base import BLOCK_TOKENS
-from rase_models.backends.cpu.kernel_key import KernelKey
 
 _logger = logging.getLogger(__name__)
 _DIGEST_BYTES = hashlib.sha256().digest_size
@@ -26,6 +26,7 @@ _SOURCE_FILES = (
     "byte_abi.py",
     "compiler.py",
     "dequantisation.py",
+    "drawing_abi.py",
     "instruction_set.py",
     "kernel_key.py",
     "machine_code.py",
@@ -84,6 +85,14 @@ def _is_private(directory: Path) -> bool:
     return status.st_uid == os.getuid() and not status.st_mode & 0o022
 
 
+class CacheKey(Protocol):
+    """The name of something compiled."""
+
+    @property
+    def symbol(self) -> str:
+        """What its file is called."""
+
+
 class KernelCache:
     """A folder of object code. A folder that cannot be used costs compilations, never an error.
 
@@ -94,7 +103,7 @@ class KernelCache:
         self.directory = directory
         self._has_warned = False
 
-    def load(self, key: KernelKey) -> bytes | None:
+    def load(self, key: CacheKey) -> bytes | None:
         """Return the object code of a kernel, or None when it is absent or damaged."""
         try:
             if not _is_private(self.directory) or not self._path(key).is_file():
@@ -105,7 +114,7 @@ class KernelCache:
         digest, code = content[:_DIGEST_BYTES], content[_DIGEST_BYTES:]
         return code if code and hashlib.sha256(code).digest() == digest else None
 
-    def store(self, key: KernelKey, code: bytes) -> None:
+    def store(self, key: CacheKey, code: bytes) -> None:
         """Keep the object code of a kernel; log a warning, the first time, where that is impossible."""
         try:
             self._write(self._path(key), hashlib.sha256(code).digest() + code)
@@ -121,7 +130,7 @@ class KernelCache:
         if not _is_private(self.directory):
             raise PermissionError("others may write to it")
 
-    def _path(self, key: KernelKey) -> Path:
+    def _path(self, key: CacheKey) -> Path:
         return self.directory / f"{key.symbol}.o"
 
     def _write(self, path: Path, content: bytes) -> None:

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 import numpy as np
 from numpy.typing import NDArray
-from rase_core.decoder import TopLogits
+from rase_core.decoder import Draws, TopLogits
 from rase_core.progress import Progress
 
 from rase_models.backends.base import Rows, Threads
@@ -131,6 +131,10 @@ class CpuRunner:
     def top_logits(self, logits: NDArray[np.float32], k: int, *, with_totals: bool = False) -> TopLogits:
         """Return the `k` likeliest tokens, 1 to vocab, of each row float32 [rows, vocab]."""
         return self._ranker.top_logits(logits, k, with_totals=with_totals)
+
+    def draw(self, logits: NDArray[np.float32], draws: Draws) -> NDArray[np.int32]:
+        """Draw tokens, int32 [draws], from logits float32 [rows, vocab]; see LogitsRanker."""
+        return self._ranker.draw(logits, draws)
 
     def _usable_memory(self) -> RunMemory:
         self._team.require_usable()

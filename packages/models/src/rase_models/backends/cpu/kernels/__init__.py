@@ -15,6 +15,7 @@ BUILDERS: Mapping[str, str] = {
     "copy_parts": f"{_HERE}.parts:copy_parts",
     "copy_rows": f"{_HERE}.selection:copy_rows",
     "cut_queries": f"{_HERE}.query_tiles:cut_queries",
+    "draw_rows": f"{_HERE}.drawing:draw_rows",
     "embed": f"{_HERE}.embedding:embed",
     "encode_bytes": f"{_HERE}.byte_encoding:encode_bytes",
     "expert_linear": f"{_HERE}.experts:expert_linear",

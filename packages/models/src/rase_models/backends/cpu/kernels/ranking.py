@@ -17,17 +17,22 @@ from rase_models.backends.cpu.simd import compiled, load_f32, load_i32, load_i64
 from rase_models.backends.cpu.simd.ranking import add_shares, lanes_above, lanes_infinite
 
 _LOW = 0xFFFFFFFF
+MINUS_INFINITY = -0x800000
 _MAGNITUDE = 0x7FFFFFFF
 _EXPONENT = 0x7F800000
-_MINUS_INFINITY = -0x800000
+
+
+@compiled
+def order_of(values: int, token: int) -> int:
+    """Return a number that is larger the larger a logit is, the same for both zeros."""
+    bits = int(load_i32(values + 4 * token))
+    return bits if bits >= 0 else -(bits & _MAGNITUDE)
 
 
 @compiled
 def _key(values: int, token: int) -> int:
     """Return what tokens are ranked by: their logits, both zeros alike, and the lower id first."""
-    bits = int(load_i32(values + 4 * token))
-    order = bits if bits >= 0 else -(bits & _MAGNITUDE)
-    return (order << 32) + (_LOW - token)
+    return (order_of(values, token) << 32) + (_LOW - token)
 
 
 @compiled
@@ -119,7 +124,7 @@ def _add_up(values: int, size: int, most: int, sums: int, rest: int) -> None:
     if whole < size:
         for lane in range(16):
             is_there = whole + lane < size
-            bits = int(load_i32(values + 4 * (whole + lane))) if is_there else _MINUS_INFINITY
+            bits = int(load_i32(values + 4 * (whole + lane))) if is_there else MINUS_INFINITY
             store_i32(rest + 4 * lane, bits)
         add_shares(sums + 8 * (whole % RANK_SUM_COUNT), rest, largest)
 
