@@ -48,6 +48,11 @@ _YARN: Metadata = {
     "rope.scaling.factor": 4.0,
     "rope.scaling.original_context_length": 25,
 }
+_PACED: Metadata = {
+    "rope.freq_base": 500000.0,
+    "rope.freq_base_swa": 500.0,
+    "expert_feed_forward_length": INNER,
+}
 _MIXED: Metadata = {"leading_dense_block_count": 0, "expert_feed_forward_length": INNER}
 _RWKV6: Metadata = {"time_mix_extra_dim": RANK, "time_decay_extra_dim": RANK, "token_shift_count": 2}
 _RWKV7: Metadata = {
@@ -61,6 +66,12 @@ _RWKV7: Metadata = {
 METADATA: Mapping[str, Metadata] = {
     "bailingmoe2": {"expert_feed_forward_length": INNER},
     "nemotron_h_moe+latent": {"moe_latent_size": _LATENT},
+    "nemotron_h_moe+layers": {
+        "expert_used_count": [0, 1, 0, 3],
+        "expert_feed_forward_length": [0, INNER, 0, INNER],
+    },
+    "gemma2": _PACED,
+    "minicpm": {"logit_scale": WIDTH / 256},
     "afmoe": {"expert_feed_forward_length": INNER},
     "mimo2": {
         "expert_feed_forward_length": INNER,
@@ -112,6 +123,7 @@ METADATA: Mapping[str, Metadata] = {
     },
     "paddleocr": {"rope.dimension_sections": [4, 2, 2, 0]},
     "llama4": {"expert_feed_forward_length": INNER, "interleave_moe_layer_step": 1},
+    "llama4+paced": {**_PACED, "interleave_moe_layer_step": 1},
     "qwen3next": {"expert_feed_forward_length": INNER},
     "gemma3n": {"attention.shared_kv_layers": 2},
     "rwkv7": _RWKV7,
@@ -141,9 +153,11 @@ LAYERS: Mapping[str, int] = {
     "gemma3n": 22,
     "gemma4": 6,
     "llama4": 4,
+    "llama4+paced": 4,
     "nemotron_h": 4,
     "nemotron_h_moe": 4,
     "nemotron_h_moe+latent": 4,
+    "nemotron_h_moe+layers": 4,
 }
 
 _PLAIN_BIASED = ("ffn_norm", "attn_qkv", "attn_output", "ffn_up", "ffn_down")
@@ -217,10 +231,11 @@ FIRST_LAYER_OF: Mapping[str, str] = {
     "nemotron_h": "nemotron_h_moe",
     "nemotron_h_moe": "nemotron_h",
     "nemotron_h_moe+latent": "nemotron_h",
+    "nemotron_h_moe+layers": "nemotron_h",
 }
 """Whose first layer an architecture has in its place, so that there are three kinds."""
 
-TIED = ("bitnet", "openelm", "plm")
+TIED = ("bitnet", "gemma2", "openelm", "plm")
 """Architectures whose files have no output matrix."""
 
 WITHOUT_ENDING: Mapping[str, tuple[str, ...]] = {
