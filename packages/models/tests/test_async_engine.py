@@ -7,6 +7,7 @@ import time
 from collections.abc import Iterator
 from contextlib import aclosing
 from pathlib import Path
+from typing import Any, cast
 
 import pytest
 from rase_core.errors import (
@@ -20,6 +21,7 @@ from rase_core.generation import StopReason
 from rase_core.sampling import GenerationConfig
 from rase_core.scheduler import Ended, Piece, SchedulerLimits
 from rase_models import AsyncEngine, AsyncTextStream, ChatOptions, Engine, ResponseFormat
+from rase_models.courier import Courier
 from rase_models.request import Completion, Terms
 from rase_models.testing import write_tiny_model
 
@@ -250,3 +252,26 @@ def test_the_loop_goes_on_while_a_model_loads_and_answers(asked: AsyncEngine) ->
     while set(threading.enumerate()) - before:
         assert time.monotonic() < deadline
         time.sleep(0.01)
+
+
+class Counted(asyncio.SelectorEventLoop):
+    """A loop that counts how often a courier wakes it."""
+
+    wakes = 0
+
+    def call_soon_threadsafe(self, callback: Any, *args: Any, **options: Any) -> asyncio.Handle:  # type: ignore[override]
+        """Count, and wake the loop."""
+        self.wakes += getattr(callback, "__func__", None) is Courier._deliver
+        return super().call_soon_threadsafe(callback, *args, **options)
+
+
+def test_a_step_wakes_the_loop_once_however_many_streams_it_has(engine: Engine) -> None:
+    async def ask() -> None:
+        asked = AsyncEngine(engine)
+        answers = await asyncio.gather(*(asked.generate("tiny", [i + 1], LONG) for i in range(8)))
+        assert all(len(answer.tokens) == LONG.max_tokens for answer in answers)
+
+    with asyncio.Runner(loop_factory=Counted) as runner:
+        runner.run(ask())
+        wakes = cast(Counted, runner.get_loop()).wakes
+    assert 0 < wakes <= engine.load("tiny").snapshot().totals.steps

@@ -5,12 +5,14 @@ import weakref
 from collections import deque
 from collections.abc import Callable
 
+from rase_core.scheduler import put_off
+
 
 class Courier:
     """Brings calls into a loop, in their order, and wakes it once for all that come before it looks.
 
     A step of a scheduler tells something to each of its streams. Waking the loop is a system call, which also
-    lets the loop take the interpreter from the thread that computes; once a step is enough.
+    lets the loop take the interpreter from the thread that steps; once a step is enough, when that computes.
     """
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
@@ -27,7 +29,15 @@ class Courier:
         self._calls.append(call)
         if not self._is_awaited:
             self._is_awaited = True
-            loop.call_soon_threadsafe(self._deliver)
+            put_off(self._wake)
+
+    def _wake(self) -> None:
+        loop = self._loop()
+        try:
+            if loop is not None:
+                loop.call_soon_threadsafe(self._deliver)
+        except RuntimeError:  # it was closed meanwhile, which the next to post is told
+            self._calls.clear()
 
     def _deliver(self) -> None:
         # What is posted from here on wakes the loop again, so nothing stays behind.

@@ -9,6 +9,7 @@ PrefillPace finds bearable. What was computed stays as a prefix for later reques
 from rase_core.scheduler.events import Ended, Event, Failed, OnEvent, Piece
 from rase_core.scheduler.handle import Handle
 from rase_core.scheduler.limits import SchedulerLimits
+from rase_core.scheduler.outbox import put_off
 from rase_core.scheduler.request import GenerationRequest
 from rase_core.scheduler.scheduler import Scheduler
 from rase_core.scheduler.snapshot import Snapshot, Totals
@@ -25,4 +26,5 @@ __all__ = [
     "SchedulerLimits",
     "Snapshot",
     "Totals",
+    "put_off",
 ]

@@ -10,6 +10,7 @@ from rase_core.sampling import OPEN, Chooser, NumpyRanker, Sampler
 from rase_core.scheduler.events import Piece
 from rase_core.scheduler.limits import SchedulerLimits
 from rase_core.scheduler.line import WaitingLine
+from rase_core.scheduler.outbox import Outbox
 from rase_core.scheduler.pace import PrefillPace
 from rase_core.scheduler.plan import StepPlan
 from rase_core.scheduler.roster import Roster
@@ -43,6 +44,7 @@ class Loop:
         self._chooser = Chooser(_ranker(decoder))
         self._pace = PrefillPace(limits.gap_steps, limits.idle_seconds)
         self._totals = Totals()
+        self._outbox = Outbox()
         self.published = self._snapshot()
 
     @property
@@ -58,14 +60,24 @@ class Loop:
     def step(self) -> None:
         """Let every running sequence go on by one token.
 
+        Whoever hears of it may be woken by the next one (see Outbox).
+
         Raises DeviceLost when the device is gone and there is nothing to go on with.
         """
+        with self._outbox:
+            self._step()
+        if not self.is_busy:
+            self._outbox.send()
+
+    def _step(self) -> None:
         started = self._clock()
         self._sweep(started)
         plan = self._plan()
         try:
             if plan.counts:
                 self._run(plan)
+            else:
+                self._outbox.send()
         except DeviceLost as error:
             self._move(error)
         self._totals.steps += 1
@@ -76,12 +88,14 @@ class Loop:
         """End every request with an error."""
         for sequence in [*self._roster, *self._line.remove(lambda _: True)]:
             self._fail(sequence.ticket, error, keep=False)
+        self._outbox.send()
         self.published = self._snapshot()
 
     def abandon(self, error: Exception) -> None:
         """Tell every request of an error, and leave the decoder alone."""
         for sequence in [*self._roster, *self._line.remove(lambda _: True)]:
             sequence.ticket.fail(error)
+        self._outbox.send()
 
     def close(self) -> None:
         """Give the sequences back that were kept for later requests."""
@@ -125,10 +139,12 @@ class Loop:
         return sequence
 
     def _run(self, plan: StepPlan) -> None:
-        started = self._clock()
         try:
             self._totals.preemptions += self._roster.make_room(plan)
-            logits = self._decoder.forward(plan.batch())
+            batch = plan.batch()
+            self._outbox.send()
+            started = self._clock()
+            logits = self._decoder.forward(batch)
         except DeviceLost:
             raise
         except EngineError as error:
