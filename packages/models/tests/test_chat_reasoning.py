@@ -34,7 +34,7 @@ def thought_and_said(text: str, *, is_open: bool = False) -> tuple[str, str]:
         ("hm ", True, "hm", ""),
         ("<think>\nhm</think>Yes.", True, "hm", "Yes."),
         ("<think></think><think>hm</think>Yes.", False, "hm", "Yes."),
-        ("hm </think> Yes.", False, "", "hmYes."),
+        ("hm </think> Yes.", False, "", "hm Yes."),
         ("Yes.", False, "", "Yes."),
         ("  Yes. \n", False, "", "  Yes. \n"),
         (" \n", False, "", " \n"),
@@ -81,6 +81,14 @@ def test_a_thought_comes_as_it_grows() -> None:
     assert reader.push("two") == [Reasoning(" two")]
     assert reader.push("</th") == []
     assert reader.push("ink>\n\nY") == [Content("Y")]
+
+
+def test_white_space_within_an_answer_comes_at_once() -> None:
+    reader = ReasoningReader(THINK, is_open=False)
+    assert reader.push(" ") == []
+    assert reader.push("Yes.\n") == [Content(" Yes.\n")]
+    assert reader.push("\n") == [Content("\n")]
+    assert reader.push("And no.") == [Content("And no.")]
 
 
 def test_the_template_tells_the_tags() -> None:

@@ -49,8 +49,8 @@ class ReasoningReader:
 
     A thought stands at the beginning. Its opening tag may be in the prompt (`is_open`), and come a second
     time nevertheless; the closing tag may come twice. An empty thought is none. White space next to the tags
-    belongs to neither side. A closing tag before any opening one is left out, too: in a stream it is too late
-    then to call what came before it a thought, which is what `begins_untold` is for.
+    belongs to neither side. A closing tag before any opening one is left out with the white space after it: in a
+    stream it is too late then to call what came before it a thought, which is what `begins_untold` is for.
     """
 
     def __init__(self, tags: ThinkTags, *, is_open: bool) -> None:
@@ -77,7 +77,7 @@ class ReasoningReader:
     def finish(self) -> list[Part]:
         """Return what was held back."""
         parts = self._say(self._held.take_all())
-        if self._stage in (_Stage.START, _Stage.SAID) and self._space:
+        if self._stage is _Stage.START and self._space:
             parts.append(Content(self._space))
         self._space = ""
         return parts
@@ -106,14 +106,14 @@ class ReasoningReader:
         text = self._space + text
         if self._is_fresh and self._stage is not _Stage.START:
             text = text.lstrip()
-        kept = text.rstrip()
+        kept = text if self._stage is _Stage.SAID else text.rstrip()
         if not kept:
             self._space = text
             return []
         self._is_fresh = False
         if self._stage is not _Stage.THOUGHT:
             self._stage = _Stage.SAID
-            kept = text if self._is_closed else kept
+            kept = text
         self._space = text[len(kept) :]
         return [self._part(kept)]
 
