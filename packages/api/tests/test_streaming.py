@@ -2,8 +2,10 @@ import json
 
 import httpx
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from rase_api import create_app
-from rase_api.replies.writer import sse
+from rase_api.replies.writer import Framed, sse
 from rase_api.testing import ScriptedEngine, served
 from rase_core.errors import BackendFailure
 
@@ -90,6 +92,12 @@ def test_text_comes_in_whole_characters_on_single_lines() -> None:
 
 def test_an_event_is_one_line_of_ascii() -> None:
     assert sse({"a": "é\u2028\n"}) == b'data: {"a":"\\u00e9\\u2028\\n"}\n\n'
+
+
+@given(st.text(), st.text(min_size=1).filter(lambda text: text != "\0"))
+def test_a_framed_event_is_what_it_would_be_as_a_whole(text: str, other: str) -> None:
+    framed = Framed(lambda text: sse({"id": other, "delta": {"a": text, "b": text}, "c": None}))
+    assert framed(text) == sse({"id": other, "delta": {"a": text, "b": text}, "c": None})
 
 
 class Failing(ScriptedEngine):

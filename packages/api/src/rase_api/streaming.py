@@ -68,5 +68,5 @@ class StreamedAnswer(Response):
 
 
 async def _send(send: Send, pieces: Iterable[bytes]) -> None:
-    for piece in pieces:
-        await send({"type": "http.response.body", "body": piece, "more_body": True})
+    if body := b"".join(pieces):
+        await send({"type": "http.response.body", "body": body, "more_body": True})

@@ -49,7 +49,7 @@ class Work:
     ) -> None:
         self._loop = asyncio.get_running_loop()
         self._record: Record = record_of(request.scope)
-        self._steps: asyncio.Queue[Step | None] = asyncio.Queue()
+        self._steps: asyncio.Queue[Step | Quiet | None] = asyncio.Queue()
         self._courier = running_courier()
         self._asking = Asking(asks, self._put)
         self._ending: EngineError | None = None
@@ -58,6 +58,8 @@ class Work:
         self._timeout = timeout
         self._future = pool.submit(self._asking.run)
         self._timer = None if timeout is None else self._loop.call_later(timeout, self._expire)
+        self._silence: asyncio.TimerHandle | None = None
+        self._asked = 0.0
         self._watch: asyncio.Task[None] | None = asyncio.create_task(self._until_gone(request))
 
     @property
@@ -70,11 +72,10 @@ class Work:
 
         After `patience` seconds without anything that is Quiet.
         """
-        try:
-            async with asyncio.timeout(patience):
-                event = await self._event()
-        except TimeoutError:
-            return Quiet()
+        self._asked = self._loop.time()
+        if patience is not None and self._silence is None:
+            self._silence = self._loop.call_later(patience, self._listen, patience)
+        event = await self._event()
         self._note(event)
         return event
 
@@ -91,10 +92,11 @@ class Work:
         if self._watch is not None:
             self._watch.cancel()
             self._watch = None  # which would keep the work, and all of the request, by its frame
-        if self._timer is not None:
-            self._timer.cancel()
+        for timer in (self._timer, self._silence):
+            if timer is not None:
+                timer.cancel()
 
-    async def _event(self) -> Started | Text | Thought | Called | Argued | Finished | Failed | None:
+    async def _event(self) -> Event | None:
         while self._open or not self._is_all_asked:
             step = await self._steps.get()
             if self._asking.is_stopped:
@@ -107,7 +109,7 @@ class Work:
                 case Finished():
                     self._open -= 1
                     return step
-                case Started() | Text() | Thought() | Called() | Argued() | Failed():
+                case Started() | Text() | Thought() | Called() | Argued() | Failed() | Quiet():
                     return step
         return None
 
@@ -133,6 +135,15 @@ class Work:
             self._courier.post(partial(self._steps.put_nowait, step))
         except RuntimeError:  # the loop has closed: nobody listens any more
             self._asking.stop()
+
+    def _listen(self, patience: float) -> None:
+        """Tell of a silence, or listen on: one timer for many events, which are not to wait for their own."""
+        left = self._asked + patience - self._loop.time()
+        if left > 0:
+            self._silence = self._loop.call_later(left, self._listen, patience)
+        else:
+            self._silence = None
+            self._steps.put_nowait(Quiet())
 
     def _expire(self) -> None:
         self._is_late = True

@@ -2,7 +2,7 @@
 
 import time
 import uuid
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Protocol
 
@@ -13,11 +13,13 @@ from rase_models.chat.reply import Reply
 from rase_api.dialects import OPENAI, Json
 from rase_api.replies.cost import timings, usage
 from rase_api.replies.logprobs import chat_logprobs, completion_logprobs
-from rase_api.replies.writer import KEEP_ALIVE, SSE, Told, sse
+from rase_api.replies.writer import KEEP_ALIVE, SSE, Framed, Told, sse
 from rase_api.schemas.openai import OpenAIRequest
 from rase_api.state import ServedModel
 
 DONE = b"data: [DONE]\n\n"
+WriteText = Callable[[int, str], Json]
+"""Writes the piece of a choice that a text is."""
 
 FINISH_REASONS: Mapping[StopReason, str] = {
     StopReason.STOP_TOKEN: "stop",
@@ -180,6 +182,7 @@ class OpenAIWriter:
         self._opened: set[int] = set()
         self._calling: set[int] = set()
         self._generations: dict[int, Generation] = {}
+        self._framed: dict[tuple[WriteText, int], Framed] = {}
 
     def whole(self, generations: Sequence[Generation], replies: Sequence[Reply]) -> Json:
         """Write the whole answer."""
@@ -194,12 +197,12 @@ class OpenAIWriter:
     def text(self, index: int, text: str, told: Told = ()) -> Iterator[bytes]:
         """Write a piece of text."""
         yield from self._opening(index)
-        yield self._chunk(self._shape.delta(index, text), told)
+        yield self._piece(self._shape.delta, index, text, told)
 
     def thought(self, index: int, text: str, told: Told = ()) -> Iterator[bytes]:
         """Write a piece of thought."""
         yield from self._opening(index)
-        yield self._chunk(self._shape.thought(index, text), told)
+        yield self._piece(self._shape.thought, index, text, told)
 
     def called(self, index: int, call: ToolCall, told: Told = ()) -> Iterator[bytes]:
         """Write a call of a tool."""
@@ -247,6 +250,15 @@ class OpenAIWriter:
         before = len(reply.content) - len(generation.text) if prompt else 0
         told = (*prompt, *(replace(one, offset=one.offset + before) for one in generation.logprobs))
         return choice | {"logprobs": self._shape.logprobs(told)}
+
+    def _piece(self, write: WriteText, index: int, text: str, told: Told) -> bytes:
+        if told:
+            return self._chunk(write(index, text), told)
+        framed = self._framed.get((write, index))
+        if framed is None:
+            framed = Framed(lambda text: self._chunk(write(index, text)))
+            self._framed[write, index] = framed
+        return framed(text)
 
     def _chunk(self, choice: Json, told: Told = ()) -> bytes:
         if told:

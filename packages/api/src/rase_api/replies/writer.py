@@ -1,7 +1,7 @@
 """How an answer is written, whatever the API: whole, or piece by piece as it comes."""
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Protocol
 
 from rase_core.generation import Generation
@@ -15,6 +15,7 @@ SSE = "text/event-stream"
 NDJSON = "application/x-ndjson"
 Told = tuple[TokenLogprobs, ...]
 KEEP_ALIVE = b": keep-alive\n\n"
+_ENCODER = json.JSONEncoder(separators=(",", ":"))
 
 
 class Writer(Protocol):
@@ -83,6 +84,24 @@ def typed_sse(value: Json) -> bytes:
     return sse(value, str(value["type"]))
 
 
+class Framed:
+    """Writes events that differ in a text alone, and what they share only once.
+
+    `write` writes the event of a text, as JSON in ASCII.
+    """
+
+    def __init__(self, write: Callable[[str], bytes]) -> None:
+        self._parts = write(_MARK).split(compact(_MARK))
+
+    def __call__(self, text: str) -> bytes:
+        """Return what `write` returns for a text."""
+        return compact(text).join(self._parts)
+
+
+_MARK = "\0"
+"""No other value of an event is this text."""
+
+
 def line(value: object) -> bytes:
     """Write one line of NDJSON."""
     return compact(value) + b"\n"
@@ -90,4 +109,4 @@ def line(value: object) -> bytes:
 
 def compact(value: object) -> bytes:
     """Write JSON without spaces, in ASCII."""
-    return json.dumps(value, separators=(",", ":")).encode("ascii")
+    return _ENCODER.encode(value).encode("ascii")
