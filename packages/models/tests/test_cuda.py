@@ -12,7 +12,6 @@ from rase_models.architectures import build_program
 from rase_models.backends import load_backend
 from rase_models.backends.base import Rows
 from rase_models.backends.cuda import CudaBackend
-from rase_models.backends.cuda.device import Launch, Source
 from rase_models.backends.cuda.formats import ELEMENTS, FORMATS
 from rase_models.backends.cuda.lowering.attention import block_shape
 from rase_models.decoder import ProgramDecoder
@@ -23,8 +22,7 @@ from rase_models.kv_type import KvType
 from rase_models.loading import load_decoder, load_on
 from rase_models.program import Attention, Embed, KvLayer, Linear, Op, Program, SelectOutputs
 from rase_models.testing_blocks import random_blocks
-from rase_models.testing_cuda import EmulatedDevice, EmulatedFault, has_compiler
-from rase_models.testing_cuda.compiler import library_of
+from rase_models.testing_cuda import EmulatedDevice, has_compiler
 from rase_models.testing_sketches import TENSORS, sketch, write_gguf
 
 pytestmark = pytest.mark.skipif(not has_compiler(), reason="there is no g++ to compile CUDA C for the CPU")
@@ -220,63 +218,6 @@ def test_the_backend_passes_its_check_and_does_not_pass_for_a_gpu(device: Emulat
     backend = CudaBackend(device)
     assert "matrix product checked" in check_backend(backend)
     assert backend.is_stand_in
-
-
-RACE = """
-#include "reduction.cuh"
-extern "C" __global__ void planted(float* out) {
-    __shared__ float values[64];
-    values[threadIdx.x] = threadIdx.x;
-    BARRIER
-    out[threadIdx.x] = values[63 - threadIdx.x];
-}
-"""
-WRITE = 'extern "C" __global__ void planted(float* out) { out[threadIdx.x + 1] = 1.0f; }'
-LOAD = 'extern "C" __global__ void planted(float* out) { out[0] = ((const float4*)(out + 1))[0].x; }'
-LANES = """
-extern "C" __global__ void planted(float* out) {
-    if (threadIdx.x < 31) out[0] = __shfl_xor_sync(0xffffffffu, 1.0f, 1);
-}
-"""
-HALF = 'extern "C" __global__ void planted(float* out) { if (threadIdx.x < 32) __syncthreads(); }'
-
-
-def planted(text: str, seed: int = 0) -> Floats:
-    """Run a kernel of 64 threads on 64 floats."""
-    device = EmulatedDevice(seed)
-    memory = device.allocate(4 * 64)
-    launch = Launch(Source("planted"), "planted", (1, 1, 1), 64, (np.uint64(memory.address),))
-    device.run(library_of(text), launch)
-    out = np.empty(64, np.float32)
-    device.read(memory.address, out)
-    return out
-
-
-def test_a_planted_race_is_found_by_the_order_of_threads() -> None:
-    right, wrong = (RACE.replace("BARRIER", barrier) for barrier in ("__syncthreads();", ""))
-    assert all(np.array_equal(planted(right, seed), np.arange(64)[::-1]) for seed in range(3))
-    assert not np.array_equal(planted(wrong, 0), planted(wrong, 1))
-
-
-@pytest.mark.parametrize(
-    "text, fault",
-    [
-        (WRITE, "outside of an allocation"),
-        (LOAD, "not aligned"),
-        (LANES, "not reached by all its lanes"),
-        (HALF, "barrier is not reached"),
-    ],
-)
-def test_planted_faults_are_found(text: str, fault: str) -> None:
-    with pytest.raises(EmulatedFault, match=fault):
-        planted(text)
-
-
-def test_arguments_of_other_sizes_than_the_kernels_are_found() -> None:
-    device = EmulatedDevice()
-    launch = Launch(Source("planted"), "planted", (1, 1, 1), 32, (np.int32(0),))
-    with pytest.raises(EmulatedFault, match="bytes for"):
-        device.run(library_of(WRITE), launch)
 
 
 def test_a_machine_without_the_library_or_a_gpu_says_what_to_do() -> None:

@@ -1,6 +1,7 @@
 """Choosing a device, and checking that it computes."""
 
 import errno
+import logging
 import sys
 from importlib.metadata import requires
 from itertools import product
@@ -165,6 +166,16 @@ def test_auto_chooses_what_the_probe_finds_usable(
     assert report.device is chosen
     assert all(attempt.reason for attempt in report.attempts[:-1])
     assert choose_among(DevicePreference.AUTO.candidates(), places) == chosen
+
+
+def test_auto_tells_of_a_device_that_it_passes_by_where_its_library_is_installed(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    places = {"cuda": WRONG, "metal": BackendPlace("nobody_has_this", "X"), "cpu": REFERENCE}
+    with caplog.at_level(logging.WARNING):
+        choose_among(DevicePreference.AUTO.candidates(), places)
+    (record,) = caplog.records
+    assert "the device cuda is passed by: the reference backend computes wrong values" in record.message
 
 
 @pytest.mark.parametrize(

@@ -1,17 +1,25 @@
 """The CPU in place of a device that fails: when it may be, and with room for the model."""
 
+import dataclasses
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
 from pathlib import Path
+from time import monotonic
 
 import pytest
-from rase_core.errors import DeviceLost, ModelTooLarge, ShuttingDown
+from rase_core.errors import DeviceLost, DeviceOutOfMemory, ModelTooLarge, ShuttingDown
 from rase_core.registry import ModelRegistry
 from rase_core.sampling import GenerationConfig
 from rase_models import Engine, SessionCache
+from rase_models.backends.base import BLOCK_TOKENS
+from rase_models.gguf import GgufFile
+from rase_models.kv_budget import KvBudget
 from rase_models.lost_devices import LostDevices
 from rase_models.memory_plan import MemoryPlan
 from rase_models.request import Completion, Terms
 from rase_models.room import Check
+from rase_models.session import Session
 from rase_models.session_loader import SessionLoader
 from rase_models.testing_faults import LosingLoader
 
@@ -27,6 +35,19 @@ class Taken:
 
     def __call__(self, plan: MemoryPlan, check: Check) -> None:
         self.plans.append(plan)
+
+
+@dataclass(frozen=True, slots=True)
+class CrampedLoader(LosingLoader):
+    """Its device has room for so many tokens beside the weights."""
+
+    tokens: int = BLOCK_TOKENS
+
+    def _plan(self, file: GgufFile, device: str, registered: int | None = None) -> MemoryPlan:
+        plan = LosingLoader._plan(self, file, device, registered)
+        if device != self.extra or plan.kv_tokens is None:
+            return plan
+        return dataclasses.replace(plan, kv_budget=KvBudget(plan.kv // plan.kv_tokens * self.tokens))
 
 
 @pytest.fixture
@@ -46,6 +67,16 @@ def test_a_device_asked_for_that_is_lost_in_loading_is_an_error_each_time(
             loader.load(manifest, "cuda:90", may_fall_back=may_fall_back)
     session = loader.load(manifest, "cuda:90", may_fall_back=may_fall_back)
     assert (session.device, session.fallback) == ("cuda:90", None)
+    session.retire()
+
+
+def test_a_device_on_which_a_context_would_be_useless_is_not_taken(registry: ModelRegistry) -> None:
+    manifest, loader = registry.get("tiny"), CrampedLoader(extra="cuda:97")
+    with pytest.raises(DeviceOutOfMemory, match=r"the cuda:97 device .* room for a context of 64 tokens"):
+        loader.load(manifest, "cuda:97")
+    session = loader.load(manifest, "cuda:97", may_fall_back=True)
+    assert (session.device, "context of 64 tokens" in str(session.fallback)) == ("cpu", True)
+    assert session.decoder.context_length == SessionLoader().plan(manifest, "cpu").context_length
     session.retire()
 
 
@@ -112,6 +143,36 @@ def test_idle_models_go_for_one_that_moves_to_the_cpu(registry: ModelRegistry, t
     session.computing.replace(LOSS)
     assert cache.sessions() == [session]
     session.leave()
+    cache.clear()
+
+
+def test_two_models_that_lose_one_device_at_once_do_not_wait_for_each_other(
+    registry: ModelRegistry, tiny_path: Path
+) -> None:
+    """There is room for either of them on the CPU, and for the other one when that is done."""
+    with Engine(registry.store, "reference") as engine:
+        engine.import_model(tiny_path, "other")
+    kv = SessionLoader().plan(registry.get("tiny"), "cpu").kv or 1
+    cpu = SessionLoader(kv_memory=kv).plan(registry.get("tiny"), "cpu").total
+    loader = LosingLoader(extra="cuda:96", kv_memory=kv)
+    gpu = loader.plan(registry.get("tiny"), "cuda:96").total
+    limit = max(cpu, 2 * gpu) + (cpu - gpu) // 2
+    assert gpu < cpu and cpu + gpu > limit  # neither has room while the other keeps what it had
+    cache = SessionCache(dataclasses.replace(loader, max_memory=limit), patience=20)
+    sessions = [cache.get_or_load(registry, name, "cuda:96") for name in ("tiny", "other")]
+    assert all(session.enter() for session in sessions)
+
+    def move(session: Session) -> float:
+        session.computing.replace(LOSS)
+        session.leave()
+        return monotonic()
+
+    started = monotonic()
+    with ThreadPoolExecutor(2) as pool:
+        ended = list(pool.map(move, sessions))
+    assert max(ended) - started < 15
+    assert [session.device for session in sessions] == ["cpu", "cpu"]
+    assert len(cache.sessions()) == 1  # the first one was idle when the second needed its memory
     cache.clear()
 
 

@@ -22,6 +22,7 @@ from rase_models.chat.reply import Reading, Reply
 from rase_models.closing import closed_on_error
 from rase_models.device_check import accelerator, probe_devices
 from rase_models.gguf import open_gguf
+from rase_models.lost_devices import CPU
 from rase_models.model_host import ModelHost
 from rase_models.request import (
     Completion,
@@ -39,6 +40,7 @@ from rase_models.typed_answers import T, TypedStream, format_of
 
 OnText = Callable[[str], bool | None]
 
+_ACTIVE = "active: "
 _KINDS: Kinds = {
     "cancelled": CALLBACK,
     "on_event": CALLBACK,
@@ -367,7 +369,12 @@ class Engine(ModelHost):
         """
         sessions = [session for session in self.loaded_models() if session.fallback is not None]
         reasons = "; ".join(f"{session.manifest.id}: {session.fallback}" for session in sessions)
-        return f"fallback: {reasons}" if reasons else accelerator(self._preference)
+        if reasons:
+            return f"fallback: {reasons}"
+        told = accelerator(self._preference)
+        if told.startswith(_ACTIVE) and self.device == CPU:  # that was chosen when there was a hindrance
+            return f"fallback: {told.removeprefix(_ACTIVE)}: was of no use before, start the program again"
+        return told
 
     def profile(self, reset: bool = False) -> dict[str, int]:
         """Return where the time went since the start or the last reset; all zero unless RASE_PROFILE is 1."""

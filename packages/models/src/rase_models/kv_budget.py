@@ -37,6 +37,14 @@ class KvBudget:
         blocks = self.nbytes // block_nbytes
         return (blocks if self.is_firm else max(blocks, context_blocks)) * BLOCK_TOKENS
 
+    def within(self, nbytes: int, block_nbytes: int, context_blocks: int) -> "KvBudget":
+        """Return what is left of it where there are so many bytes, a block at least; the context gives way.
+
+        `context_blocks` as in `tokens`.
+        """
+        wanted = self.nbytes if self.is_firm else max(self.nbytes, context_blocks * block_nbytes)
+        return self if wanted <= nbytes else KvBudget(max(nbytes, block_nbytes))
+
     def sequences(self, state_nbytes: int) -> int | None:
         """Return how many sequences may have a state of so many bytes; None when they have none.
 

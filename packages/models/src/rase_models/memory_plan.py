@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from rase_core.scheduler import SchedulerLimits
 
 from rase_models.architectures import build_program
-from rase_models.backends import library_faults, load_backend
-from rase_models.backends.base import BLOCK_TOKENS, Threads
+from rase_models.backends import BACKENDS, BackendPlaces, library_faults, load_backend
+from rase_models.backends.base import BLOCK_TOKENS, MemoryNeeds, Threads
 from rase_models.gguf import GgufFile
 from rase_models.kv_budget import KvBudget, kv_budget
 from rase_models.kv_cache import capacity_for
@@ -17,6 +17,8 @@ _WORD_NBYTES = 350
 _VOCABULARY = ("tokenizer.ggml.tokens", "tokenizer.ggml.merges")
 _KV_SHARE = 4
 _STATES_SHARE = 4
+_USABLE_SHARE = 7
+"""Of eight parts; the last is for what a device loses by rounding, and for a cache while it grows."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -81,15 +83,18 @@ def memory_plan(
     kv_memory: int | None = None,
     max_memory: int | None = None,
     kv_type: KvType | str | None = None,
+    places: BackendPlaces = BACKENDS,
 ) -> MemoryPlan:
     """Plan the memory of a model for sequences of at most `context_length` tokens.
 
     Without `kv_memory`, keys and values get a quarter of `max_memory`, less where the rest of the model
-    leaves less, and always one context; without both see `kv_budget`. Raises what `build_program` raises,
-    BackendUnavailable, BackendFailure for weights that the device cannot use, and InvalidParameter for a
-    `kv_memory` that is too small and a `kv_type` that the device does not have.
+    leaves less, and always one context; without both see `kv_budget`, but of a device with memory of its own
+    they get what is left of that. More than such a device has is never planned: the context gives way.
+
+    Raises what `build_program` raises, BackendUnavailable, BackendFailure for weights that the device cannot
+    use, and InvalidParameter for a `kv_memory` that is too small and a `kv_type` that the device has not.
     """
-    backend, program = load_backend(device), build_program(file)
+    backend, program = load_backend(device, places), build_program(file)
     with library_faults(device):
         needs = backend.memory_needs(program, file.tensors, threads, context_length)
         block_nbytes = backend.block_nbytes(program, choose_kv_type(kv_type, backend.kv_types))
@@ -97,9 +102,13 @@ def memory_plan(
     workspace = needs.workspace + 4 * program.vocab_size * limits.running
     state_nbytes = 4 * sum(program.state_sizes)
     left = None if max_memory is None else max_memory - needs.weights - workspace - vocabulary
-    budget = _budget(kv_memory, max_memory, left, has_states=state_nbytes > 0)
+    context_blocks = capacity_for(program.kv_groups, context_length, needs.max_rows)
+    own = _left_on_device(needs, has_states=state_nbytes > 0)
+    budget = _budget(kv_memory, max_memory, left, own, has_states=state_nbytes > 0)
     budget.check(block_nbytes)
-    tokens = budget.tokens(block_nbytes, capacity_for(program.kv_groups, context_length, needs.max_rows))
+    if own is not None:
+        budget = budget.within(own, block_nbytes, context_blocks)
+    tokens = budget.tokens(block_nbytes, context_blocks)
     return MemoryPlan(
         weights=needs.weights,
         workspace=workspace,
@@ -112,7 +121,19 @@ def memory_plan(
     )
 
 
-def _budget(kv_memory: int | None, max_memory: int | None, left: int | None, *, has_states: bool) -> KvBudget:
+def _left_on_device(needs: MemoryNeeds, *, has_states: bool) -> int | None:
+    """Return what a device with memory of its own has for keys and values; None for others."""
+    if needs.free is None:
+        return None
+    left = max(needs.free - needs.weights - needs.workspace, 0) * _USABLE_SHARE // (_USABLE_SHARE + 1)
+    return left * _STATES_SHARE // (_STATES_SHARE + has_states)
+
+
+def _budget(
+    kv_memory: int | None, max_memory: int | None, left: int | None, own: int | None, *, has_states: bool
+) -> KvBudget:
+    if kv_memory is None and max_memory is None and own is not None:
+        return KvBudget(own, is_firm=False)
     if kv_memory is not None or max_memory is None or left is None:
         return kv_budget(kv_memory)
     free = max(left, 0) * _STATES_SHARE // (_STATES_SHARE + has_states)

@@ -66,9 +66,9 @@ class Place:
         session.on_gone = self.release
 
     def fit(self, plan: MemoryPlan, check: Check = nothing_against) -> None:
-        """Take or give back what a plan differs by from what there is, as when another device computes.
+        """Give back what there is and take what a plan needs, as when another device computes.
 
-        Raises what `Room.take` raises; the place stays as it was then.
+        Raises what `Room.take` raises; the place is empty then.
         """
         self._room.fit(self, plan, check)
 
@@ -109,6 +109,7 @@ class Room:
     def fit(self, place: Place, plan: MemoryPlan, check: Check = nothing_against) -> None:
         """Give a place the size of a plan; see Place."""
         model_id, needed, limit = place.model_id, plan.total, self.limit
+        self._empty(place)
         if limit is not None and needed > limit:
             raise ModelTooLarge(model_id, needed, limit, plan.parts())
         end = monotonic() + self._patience
@@ -135,6 +136,13 @@ class Room:
         with self._change:
             self._changes += 1
             self._change.notify_all()
+
+    def _empty(self, place: Place) -> None:
+        """Let others have what a place was given: two that wait for each other would wait in vain."""
+        if place.nbytes:
+            with self._change:
+                place.nbytes = 0
+            self.look()
 
     def _resize(self, place: Place, nbytes: int) -> bool:
         """Give a place so many bytes if there is room for them, and say whether there is."""

@@ -13,6 +13,7 @@ from rase_core.errors import (
     BackendFailure,
     BackendUnavailable,
     DeviceLost,
+    DeviceOutOfMemory,
     IntegrityMismatch,
     InvalidParameter,
     ModelFileError,
@@ -47,6 +48,8 @@ from rase_models.standby import Spare
 from rase_models.tokenizers import Tokenizer, fitted, load_tokenizer, tokenizer_from_gguf
 
 _CONTEXTS_KEPT, _SHARE_KEPT = 4, 4
+_LEAST_CONTEXT = 2048
+"""Tokens that a device has room for, or the model is not for it."""
 
 logger = logging.getLogger(__name__)
 
@@ -132,6 +135,7 @@ class SessionLoader:
             decoder = _verified(manifest, file, partial(self._decoder, file, device, plan))
         self.loads[manifest.id] += 1
         with closed_on_error(decoder):
+            self._check_room(manifest, plan, decoder, device)
             tokenizer.compile(self.progress)
             return Session(
                 manifest,
@@ -154,6 +158,19 @@ class SessionLoader:
                 plan.context_length,
                 self.context_length,
             )
+
+    def _check_room(
+        self, manifest: ModelManifest, plan: MemoryPlan, decoder: ProgramDecoder, device: str
+    ) -> None:
+        """Tell of a context that a device makes shorter; raises DeviceOutOfMemory for a useless one."""
+        length, wanted = decoder.context_length, plan.context_length
+        if self.kv_memory is not None or length == wanted:
+            return
+        if length < min(wanted, _LEAST_CONTEXT):
+            detail = f"beside the model there is room for a context of {length} tokens, not {wanted}"
+            raise DeviceOutOfMemory(device, detail)
+        told = "the model %s has a context of %d tokens, not %d: the device has no more memory"
+        logger.warning(told, manifest.id, length, wanted)
 
     def _spare(self, manifest: ModelManifest, room: TakeRoom, check: Check) -> Spare:
         """Load the weights again, on the CPU; raises what `load` raises for them."""

@@ -103,11 +103,13 @@ class MemoryNeeds:
         weights: as the backend keeps them.
         workspace: what runs compute in, at the longest context, and what is made for the Program.
         max_rows: the most rows of one run.
+        free: what there is on a device with memory of its own, for these and for KV blocks and states.
     """
 
     weights: int
     workspace: int
     max_rows: int
+    free: int | None = None
 
 
 class Backend(Protocol):

@@ -7,6 +7,7 @@ import re
 import shutil
 import subprocess
 import tempfile
+from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 
@@ -20,6 +21,8 @@ _OPTIONS = (
     *("-fsanitize=alignment", "-fno-sanitize-recover=alignment", "-ffp-contract=off"),
 )
 _KERNEL = re.compile(r'extern "C" __global__ void (\w+)')
+_INCLUDE = re.compile(r'#include "(\w+\.cuh)"')
+_STATIC = re.compile(r"__shared__ (\w+) (\w+)\[(\w+)\];")
 _DYNAMIC = re.compile(r"extern __shared__ (\w+) (\w+)\[\];")
 
 
@@ -36,22 +39,36 @@ def library(source: Source) -> ctypes.CDLL:
 
 def library_of(text: str, macros: tuple[tuple[str, str], ...] = ()) -> ctypes.CDLL:
     """Compile the text of a file of kernels."""
-    kernels = _KERNEL.findall(text)
-    text = text.replace('extern "C" __global__', "static")
-    text = _DYNAMIC.sub(r"\1* \2 = (\1*)emulation::dynamic_memory();", text)
-    text = "\n".join(('#include "emulation.h"', text, *(f"KERNEL({name})" for name in kernels), ""))
+    kernels = dict.fromkeys(_kernels(text))
+    text = "\n".join(
+        ('#include "emulation.h"', _emulated(text), *(f"KERNEL({name})" for name in kernels), "")
+    )
     options = [*_OPTIONS, *(f"-D{name}={value}" for name, value in macros)]
-    known = "\0".join((text, *options, _HEADER.read_text(), *headers().values()))
+    known = "\0".join((text, *options, _HEADER.read_text(), *map(_emulated, headers().values())))
     path = Path(tempfile.gettempdir()) / f"rase-emulated-{hashlib.sha256(known.encode()).hexdigest()[:20]}.so"
     if not path.exists():
         _compile(text, options, path)
     return ctypes.CDLL(str(path))
 
 
+def _kernels(text: str) -> Iterator[str]:
+    """Give the kernels of a file and of its headers."""
+    yield from _KERNEL.findall(text)
+    for name in _INCLUDE.findall(text):
+        yield from _kernels(headers().get(name, ""))
+
+
+def _emulated(text: str) -> str:
+    """Put what the emulation has in the place of what the preprocessor cannot replace."""
+    text = text.replace('extern "C" __global__', "static")
+    text = _DYNAMIC.sub(r"\1* \2 = (\1*)emulation::dynamic_memory();", text)
+    return _STATIC.sub(r"static emulation::Shared<\1, \3> \2_held; \1* \2 = \2_held.values;", text)
+
+
 def _compile(text: str, options: list[str], path: Path) -> None:
     with tempfile.TemporaryDirectory() as folder:
         for name, header in headers().items():
-            (Path(folder) / name).write_text(header)
+            (Path(folder) / name).write_text(_emulated(header))
         made = Path(folder) / "kernels.so"
         command = [
             str(compiler()),

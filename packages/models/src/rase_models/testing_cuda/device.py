@@ -1,13 +1,13 @@
 """A device of the CUDA backend in the memory of this process."""
 
 import ctypes
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
 from rase_core.errors import BackendFailure, DeviceOutOfMemory
 
-from rase_models.backends.cuda.device import Command, Gemm, Launch, Memory, Replay
+from rase_models.backends.cuda.device import Command, Gemm, Launch, Memory, Replay, Source
 from rase_models.backends.cuda.faults import LAUNCH_FAILURE, failure
 from rase_models.testing_cuda.compiler import compiler, library
 
@@ -15,6 +15,9 @@ _ALIGNMENT = 256
 _GUARD = 1024
 _UNTOUCHED = 0xFF  # floats of such bytes are no numbers, so that reading them shows as well
 _MOST_ARGUMENTS = 64
+_LONGEST_GRID = (2**31 - 1, 65_535, 65_535)
+_MOST_THREADS = 1024
+_MOST_SHARED = 48 * 1024
 
 
 class EmulatedFault(BackendFailure):
@@ -99,6 +102,11 @@ class EmulatedDevice:
         self._check_range(source, nbytes)
         ctypes.memmove(target, source, nbytes)
 
+    def prepare(self, sources: Iterable[Source]) -> None:
+        """Compile files of kernels."""
+        for source in sources:
+            library(source)
+
     def execute(self, commands: Sequence[Command]) -> None:
         """Execute commands one after another."""
         for command in commands:
@@ -121,6 +129,7 @@ class EmulatedDevice:
         """Run a kernel of a compiled library."""
         self.launches += 1
         self._check_alive()
+        _check_shape(launch)
         self._check_arguments(kernels, launch)
         values = [np.array(argument) for argument in launch.arguments]
         given = (ctypes.c_void_p * max(1, len(values)))(*(value.ctypes.data for value in values))
@@ -171,10 +180,21 @@ class EmulatedDevice:
         kind = np.dtype(np.float16 if gemm.is_half else np.float32)
         x = self._view(gemm.x, (gemm.rows, gemm.columns), kind).astype(np.float32)
         weight = self._view(gemm.weight, (gemm.outs, gemm.columns), kind).astype(np.float32)
-        self._view(gemm.out, (gemm.rows, gemm.outs), np.dtype(np.float32))[:] = x @ weight.T
+        for row, values in enumerate(x @ weight.T):
+            out = gemm.out + 4 * row * gemm.stride
+            self._view(out, (1, gemm.outs), np.dtype(np.float32))[:] = values
 
     def _view(self, address: int, shape: tuple[int, int], kind: np.dtype[np.generic]) -> NDArray[np.generic]:
         nbytes = shape[0] * shape[1] * kind.itemsize
         self._check_range(address, nbytes)
         memory = (ctypes.c_uint8 * nbytes).from_address(address)
         return np.asarray(np.ctypeslib.as_array(memory).view(kind).reshape(shape))
+
+
+def _check_shape(launch: Launch) -> None:
+    """Refuse what a GPU does not launch, or not without being asked."""
+    is_grid = all(1 <= size <= most for size, most in zip(launch.grid, _LONGEST_GRID, strict=True))
+    if not is_grid or not 1 <= launch.threads <= _MOST_THREADS or launch.threads % 32:
+        raise EmulatedFault(f"{launch.kernel}: a grid of {launch.grid} blocks of {launch.threads} threads")
+    if launch.shared > _MOST_SHARED:
+        raise EmulatedFault(f"{launch.kernel}: {launch.shared} bytes of shared memory")

@@ -41,7 +41,19 @@ struct Fiber {
 constexpr int warp_size = 32;
 constexpr size_t stack_size = 64 * 1024;
 constexpr unsigned char unset = 0xff;  // makes floats that nobody has written NaN
-constexpr int guard = 4096;
+constexpr int guard = 1024;
+
+// An array in shared memory between two guards; `arrays` has all of a library.
+static std::vector<std::pair<unsigned char*, size_t>> arrays;
+template <class T, int size> struct Shared {
+    unsigned char before[guard];
+    T values[size];
+    unsigned char after[guard];
+    Shared() {
+        memset((void*)this, unset, sizeof *this);
+        arrays.emplace_back(before, sizeof values);
+    }
+};
 
 static std::vector<Fiber> fibers;
 static std::vector<char> stacks;
@@ -135,6 +147,28 @@ static std::vector<int> order(int size, unsigned seed) {
     return places;
 }
 
+// Make shared memory what it is before a block: nobody has written it.
+static void clear_shared(size_t dynamic) {
+    shared_memory.assign(dynamic + 2 * guard + 16, unset);
+    for (auto [place, size] : arrays) memset(place, unset, size + 2 * guard);
+}
+
+static void* dynamic_memory() { return shared_memory.data() + guard + (16 - (uintptr_t)shared_memory.data() % 16) % 16; }
+
+static bool is_unset(const unsigned char* first, size_t size) {
+    return std::all_of(first, first + size, [](unsigned char byte) { return byte == unset; });
+}
+
+static bool are_guards_unset(const unsigned char* first, size_t size) {
+    return is_unset(first, guard) && is_unset(first + guard + size, guard);
+}
+
+static bool is_shared_intact(size_t dynamic) {
+    bool is_intact = are_guards_unset((unsigned char*)dynamic_memory() - guard, dynamic);
+    for (auto [place, size] : arrays) is_intact = is_intact && are_guards_unset(place, size);
+    return is_intact;
+}
+
 static const char* launch(void (*kernel)(void**), void** arguments, const unsigned* shape, size_t shared, unsigned seed) {
     body = kernel, parameters = arguments, fault = nullptr;
     grid_size = {shape[0], shape[1], shape[2]}, block_size = {shape[3], 1, 1};
@@ -145,17 +179,14 @@ static const char* launch(void (*kernel)(void**), void** arguments, const unsign
     auto blocks = order((int)(shape[0] * shape[1] * shape[2]), seed);
     for (int number : blocks) {
         block = {number % shape[0], number / shape[0] % shape[1], number / shape[0] / shape[1]};
-        shared_memory.assign(shared + guard + 16, unset);
+        clear_shared(shared);
         run_block(warps, lanes);
-        for (size_t place = 0; !fault && place < guard; ++place)
-            if (shared_memory[((16 - (uintptr_t)shared_memory.data() % 16) % 16) + shared + place] != unset)
-                fault = "a write behind the end of shared memory";
+        if (!fault && !is_shared_intact(shared)) fault = "a write outside of an array in shared memory";
         if (fault) return fault;
     }
     return nullptr;
 }
 
-static void* dynamic_memory() { return shared_memory.data() + (16 - (uintptr_t)shared_memory.data() % 16) % 16; }
 static int lane() { return current % warp_size; }
 
 // Give a value to the lanes of `mask`, and see those of all.

@@ -1,6 +1,5 @@
 """The CUDA backend, as `load_backend` gives it out."""
 
-import math
 from collections.abc import Iterator, Mapping
 
 from rase_core.progress import Progress
@@ -8,7 +7,7 @@ from rase_core.progress import Progress
 from rase_models.backends.base import BLOCK_TOKENS, MemoryNeeds, Threads
 from rase_models.backends.cuda.cache import KV_NBYTES
 from rase_models.backends.cuda.device import Device
-from rase_models.backends.cuda.matrices import matrix_nbytes
+from rase_models.backends.cuda.footprint import weights_nbytes, workspace_nbytes
 from rase_models.backends.cuda.runner import MAX_ROWS, CudaRunner
 from rase_models.gguf import TensorInfo, Weight
 from rase_models.kv_type import KvType
@@ -46,10 +45,12 @@ class CudaBackend:
         context_length: int | None = None,
     ) -> MemoryNeeds:
         """Say what a program would take, by the tensors of its file."""
-        used = [tensors[name] for name in program.tensors]
-        weights = sum(map(matrix_nbytes, used))
-        dequantised = max((2 * math.prod(info.shape[-2:]) for info in used), default=0)
-        return MemoryNeeds(weights, 4 * MAX_ROWS * sum(program.buffers.values()) + dequantised, MAX_ROWS)
+        return MemoryNeeds(
+            weights_nbytes(program, tensors),
+            workspace_nbytes(program, tensors, MAX_ROWS),
+            MAX_ROWS,
+            self._device.free_nbytes(),
+        )
 
     def load(
         self,

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from rase_models.backends.base import BLOCK_TOKENS
 from rase_models.backends.cuda.device import Device, Memory, Source
 from rase_models.kv_type import KvType
-from rase_models.program import KvLayer
+from rase_models.program import KvLayer, Program
 
 KV_NBYTES = {KvType.F16: 2, KvType.F32: 4}
 _NAMES = {KvType.F16: "F16", KvType.F32: "F32"}
@@ -17,7 +17,7 @@ def attention_source(kv_type: KvType) -> Source:
 
 
 class Slots:
-    """Equal slots in one memory, which grows; `on_move` hears of it before the old one is gone."""
+    """Equal slots in one memory, which grows; `on_move` hears of it once nothing uses the old one."""
 
     def __init__(self, device: Device, slot_nbytes: int, on_move: Callable[[], None]) -> None:
         self._device, self._slot_nbytes, self._on_move = device, slot_nbytes, on_move
@@ -34,11 +34,15 @@ class Slots:
         if count <= self._count:
             return
         grown = self._device.allocate(count * self._slot_nbytes)
-        self._on_move()
-        if self._memory is not None:
-            self._device.copy(grown.address, self._memory.address, self._count * self._slot_nbytes)
-            self._device.release(self._memory)
+        old, copied = self._memory, self._count * self._slot_nbytes
+        if old is not None:
+            self._device.copy(grown.address, old.address, copied)
         self._memory, self._count = grown, count
+        try:
+            if old is not None:
+                self._device.release(old)
+        finally:
+            self._on_move()
 
     def copy(self, source: int, target: int) -> None:
         """Copy a slot."""
@@ -77,3 +81,17 @@ class LayerCache:
         """Free the memory."""
         self.keys.close()
         self.values.close()
+
+
+def layer_caches(
+    device: Device, program: Program, kv_type: KvType, on_move: Callable[[], None]
+) -> tuple[LayerCache, ...]:
+    """Return the caches of a program's attention layers, with room for nothing."""
+    groups = {layer: index for index, group in enumerate(program.kv_groups) for layer in group.layers}
+    layers = enumerate(program.kv_layers)
+    return tuple(LayerCache(device, layer, groups[index], kv_type, on_move) for index, layer in layers)
+
+
+def state_slots(device: Device, program: Program, on_move: Callable[[], None]) -> list[Slots]:
+    """Return the slots of a program's states, with room for none."""
+    return [Slots(device, 4 * size, on_move) for size in program.state_sizes]

@@ -1,7 +1,7 @@
 """A GPU, by CuPy: its runtime, its loader of modules, its graphs and its cuBLAS."""
 
-from collections.abc import Sequence
-from contextlib import suppress
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from importlib import import_module
 from importlib.metadata import version
 
@@ -12,9 +12,20 @@ from cupy.cuda.function import Function, Module
 from numpy.typing import NDArray
 from rase_core.errors import DeviceLost, DeviceOutOfMemory
 
-from rase_models.backends.cuda.compiler import check_compiler, cubin_path
+from rase_models.backends.cuda.compiler import (
+    CompiledKernels,
+    architecture_for,
+    check_compiler,
+    supported_capabilities,
+)
 from rase_models.backends.cuda.device import Command, Gemm, Launch, Memory, Replay, Source
-from rase_models.backends.cuda.faults import check_capability, check_ordinal, run_faults, start_faults
+from rase_models.backends.cuda.faults import (
+    check_capability,
+    check_ordinal,
+    library_needed,
+    run_faults,
+    start_faults,
+)
 
 _LEAST_CAPABILITY = 75  # Turing: int8 dot products and the kernels' tests begin there
 _HALF, _FLOAT = 2, 0  # of cudaDataType
@@ -24,25 +35,35 @@ _TRANSPOSED, _AS_IT_IS = 1, 0
 
 
 class CupyDevice:
-    """The GPU with a number; raises BackendUnavailable, with what to do, if it cannot be used."""
+    """The GPU with a number; raises BackendUnavailable, with what to do, if it cannot be used.
+
+    Which device is current, and which stream, is left as it was for the thread of whoever calls.
+    """
 
     is_stand_in = False
 
     def __init__(self, ordinal: int = 0) -> None:
-        with start_faults():
-            count = runtime.getDeviceCount()
-            check_ordinal(ordinal, count)
+        self._name = f"cuda:{ordinal}" if ordinal else "cuda"
+        with start_faults(self._name):
+            check_ordinal(ordinal, runtime.getDeviceCount())
             self._device = cupy.cuda.Device(ordinal)
-            self._device.use()
-            self._properties = runtime.getDeviceProperties(ordinal)
-            self._stream = cupy.cuda.Stream(non_blocking=True)
-        capability = int(self._device.compute_capability)
-        check_capability(capability, _LEAST_CAPABILITY)
-        check_compiler()
-        self._architecture = f"sm_{capability}"
-        self._cublas = import_module("cupy_backends.cuda.libs.cublas")
+            with self._device:
+                self._properties = runtime.getDeviceProperties(ordinal)
+                self._stream = cupy.cuda.Stream(non_blocking=True)
+            capability = int(self._device.compute_capability)
+        check_capability(capability, _LEAST_CAPABILITY, self._name)
+        version = check_compiler()
+        self._compiled = CompiledKernels(architecture_for(capability, supported_capabilities()), version)
+        with library_needed("cuBLAS"):
+            self._cublas = import_module("cupy_backends.cuda.libs.cublas")
         self._kernels: dict[tuple[Source, str], Function] = {}
         self._modules: dict[Source, Module] = {}
+
+    @contextmanager
+    def _faults(self) -> Iterator[None]:
+        """Compute on this device, and raise what CUDA raises meanwhile as BackendFailure of its name."""
+        with run_faults(self._name), self._device:
+            yield
 
     def describe(self) -> str:
         """Name the GPU, its memory, and the versions of CuPy and of the driver."""
@@ -57,7 +78,7 @@ class CupyDevice:
         return self._memory()[0]
 
     def _memory(self) -> tuple[int, int]:
-        with run_faults(), self._device:
+        with self._faults():
             free, total = runtime.memGetInfo()
         return int(free), int(total)
 
@@ -66,40 +87,46 @@ class CupyDevice:
         free = self.free_nbytes()
         if nbytes > free:
             asked = f"{nbytes / 1e6:,.1f} MB are asked for, {free / 1e6:,.1f} MB are free"
-            raise DeviceOutOfMemory("cuda", asked)
-        with run_faults(), self._device:
+            raise DeviceOutOfMemory(self._name, asked)
+        with self._faults():
             owner = cupy.cuda.memory.Memory(max(nbytes, 1))
             runtime.memsetAsync(owner.ptr, 0, max(nbytes, 1), self._stream.ptr)
         return Memory(owner.ptr, nbytes, owner)
 
     def release(self, memory: Memory) -> None:
         """Wait for what was asked for; the memory goes back with its last owner."""
-        with suppress(DeviceLost), run_faults(), self._device:
+        with suppress(DeviceLost), self._faults():
             self._stream.synchronize()
 
     def write(self, address: int, values: NDArray[np.generic]) -> None:
         """Copy a contiguous array to the device."""
-        with run_faults(), self._device:
+        with self._faults():
             kind = runtime.memcpyHostToDevice
             runtime.memcpyAsync(address, values.ctypes.data, values.nbytes, kind, self._stream.ptr)
             self._stream.synchronize()
 
     def read(self, address: int, out: NDArray[np.generic]) -> None:
         """Copy from the device into a contiguous array."""
-        with run_faults(), self._device:
+        with self._faults():
             kind = runtime.memcpyDeviceToHost
             runtime.memcpyAsync(out.ctypes.data, address, out.nbytes, kind, self._stream.ptr)
             self._stream.synchronize()
 
     def copy(self, target: int, source: int, nbytes: int) -> None:
         """Copy from one place of the device to another."""
-        with run_faults(), self._device:
+        with self._faults():
             kind = runtime.memcpyDeviceToDevice
             runtime.memcpyAsync(target, source, nbytes, kind, self._stream.ptr)
 
+    def prepare(self, sources: Iterable[Source]) -> None:
+        """Compile and load files of kernels."""
+        with self._faults():
+            for source in sources:
+                self._module(source)
+
     def execute(self, commands: Sequence[Command]) -> None:
         """Execute commands one after another."""
-        with run_faults(), self._device, self._stream:
+        with self._faults(), self._stream:
             for command in commands:
                 if isinstance(command, Gemm):
                     self._multiply(command)
@@ -108,7 +135,7 @@ class CupyDevice:
 
     def record(self, launches: Sequence[Launch]) -> Replay:
         """Make a CUDA graph of launches."""
-        with run_faults(), self._device, self._stream:
+        with self._faults(), self._stream:
             for launch in launches:
                 self._kernel(launch)  # nothing may be loaded while a graph is recorded
             self._stream.begin_capture()
@@ -119,7 +146,7 @@ class CupyDevice:
                 graph = self._stream.end_capture()
 
         def replay() -> None:
-            with run_faults(), self._device:
+            with self._faults():
                 graph.launch(self._stream)
 
         return replay
@@ -137,22 +164,21 @@ class CupyDevice:
     def _module(self, source: Source) -> Module:
         if source not in self._modules:
             module = Module()
-            module.load_file(str(cubin_path(source, self._architecture)))
+            module.load(self._compiled.code(source))
             self._modules[source] = module
         return self._modules[source]
 
     def _multiply(self, gemm: Gemm) -> None:
         """Call cuBLAS, which counts columns first: out.T = weight @ x.T."""
-        from cupy.cuda import device
-
         one, zero = np.array(1, np.float32), np.array(0, np.float32)
         kind = _HALF if gemm.is_half else _FLOAT
-        handle = device.get_cublas_handle()
+        with library_needed("cuBLAS"):
+            handle = cupy.cuda.device.get_cublas_handle()
         self._cublas.setStream(handle, self._stream.ptr)
         self._cublas.gemmEx(
             *(handle, _TRANSPOSED, _AS_IT_IS, gemm.outs, gemm.rows, gemm.columns, one.ctypes.data),
             *(gemm.weight, kind, gemm.columns, gemm.x, kind, gemm.columns, zero.ctypes.data),
-            *(gemm.out, _FLOAT, gemm.outs, _COMPUTE_FLOAT, _DEFAULT_ALGORITHM),
+            *(gemm.out, _FLOAT, gemm.stride, _COMPUTE_FLOAT, _DEFAULT_ALGORITHM),
         )
 
 

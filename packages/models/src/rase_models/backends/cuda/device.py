@@ -3,7 +3,7 @@
 There are two: `CupyDevice`, and one for tests that runs the same kernels on the CPU.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Protocol, TypeAlias
 
@@ -50,7 +50,8 @@ class Launch:
 class Gemm:
     """out = x @ weight.T: float32 [rows, outs], by addresses.
 
-    x [rows, columns] and weight [outs, columns] are float16 where `is_half`, else float32.
+    x [rows, columns] and weight [outs, columns] are float16 where `is_half`, else float32. A row of
+    out begins `stride` values after the one before.
     """
 
     out: int
@@ -59,6 +60,7 @@ class Gemm:
     rows: int
     outs: int
     columns: int
+    stride: int
     is_half: bool
 
 
@@ -104,6 +106,9 @@ class Device(Protocol):
 
     def copy(self, target: int, source: int, nbytes: int) -> None:
         """Copy from one place of the device to another."""
+
+    def prepare(self, sources: Iterable[Source]) -> None:
+        """Make ready to launch kernels of these files."""
 
     def execute(self, commands: Sequence[Command]) -> None:
         """Execute commands one after another."""

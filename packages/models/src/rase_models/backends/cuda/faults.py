@@ -33,20 +33,20 @@ _CAUSES: Mapping[int, tuple[str, str]] = MappingProxyType(
 
 
 @contextmanager
-def start_faults() -> Iterator[None]:
+def start_faults(device: str) -> Iterator[None]:
     """Raise BackendUnavailable for what CUDA raises while a device is looked for."""
     from cupy.cuda.runtime import CUDARuntimeError
 
     try:
         yield
     except CUDARuntimeError as error:
-        raise unavailable(error.status, str(error)) from error
+        raise unavailable(error.status, str(error), device) from error
 
 
-def unavailable(status: int, words: str) -> BackendUnavailable:
+def unavailable(status: int, words: str, device: str = "cuda") -> BackendUnavailable:
     """Return the error for a status of the runtime."""
     reason, advice = _CAUSES.get(status, ("CUDA cannot be used", "use --device cpu"))
-    return BackendUnavailable("cuda", f"{reason} ({words})", advice)
+    return BackendUnavailable(device, f"{reason} ({words})", advice)
 
 
 def check_ordinal(ordinal: int, count: int) -> None:
@@ -58,34 +58,34 @@ def check_ordinal(ordinal: int, count: int) -> None:
         raise BackendUnavailable(f"cuda:{ordinal}", reason, "nvidia-smi -L lists them")
 
 
-def check_capability(capability: int, least: int) -> None:
+def check_capability(capability: int, least: int, device: str = "cuda") -> None:
     """Raise BackendUnavailable for a compute capability, times ten, below the least."""
     if capability < least:
         found, needed = capability / 10, least / 10
         reason = f"the GPU's compute capability is {found}, {needed} is needed"
-        raise BackendUnavailable("cuda", reason, "use --device cpu")
+        raise BackendUnavailable(device, reason, "use --device cpu")
 
 
-def failure(status: int, words: str) -> BackendFailure:
+def failure(status: int, words: str, device: str = "cuda") -> BackendFailure:
     """Return the error for a status that the runtime or the driver has while it computes."""
     if status == _OUT_OF_MEMORY:
-        return DeviceOutOfMemory("cuda", words)
+        return DeviceOutOfMemory(device, words)
     if status in _LOST:
-        return DeviceLost("cuda", words)
-    return BackendFailure(f"the cuda device failed: {words}", _ADVICE)
+        return DeviceLost(device, words)
+    return BackendFailure(f"the {device} device failed: {words}", _ADVICE)
 
 
-def cublas_failure(status: int, words: str) -> BackendFailure:
+def cublas_failure(status: int, words: str, device: str = "cuda") -> BackendFailure:
     """Return the error for a status of cuBLAS."""
     if status == _CUBLAS_NO_MEMORY:
-        return DeviceOutOfMemory("cuda", words)
+        return DeviceOutOfMemory(device, words)
     if status in _CUBLAS_LOST:
-        return DeviceLost("cuda", words)
-    return BackendFailure(f"cuBLAS failed: {words}", _ADVICE)
+        return DeviceLost(device, words)
+    return BackendFailure(f"the {device} device failed in cuBLAS: {words}", _ADVICE)
 
 
 @contextmanager
-def run_faults() -> Iterator[None]:
+def run_faults(device: str) -> Iterator[None]:
     """Raise BackendFailure, in the kind that fits, for what CUDA raises while it computes."""
     from cupy.cuda.memory import OutOfMemoryError
     from cupy.cuda.runtime import CUDARuntimeError
@@ -95,8 +95,21 @@ def run_faults() -> Iterator[None]:
     try:
         yield
     except OutOfMemoryError as error:
-        raise DeviceOutOfMemory("cuda", str(error)) from error
+        raise DeviceOutOfMemory(device, str(error)) from error
     except (CUDARuntimeError, CUDADriverError) as error:
-        raise failure(error.status, str(error)) from error
+        raise failure(error.status, str(error), device) from error
     except CUBLASError as error:
-        raise cublas_failure(error.status, str(error)) from error
+        raise cublas_failure(error.status, str(error), device) from error
+
+
+@contextmanager
+def library_needed(name: str) -> Iterator[None]:
+    """Raise BackendUnavailable for a library of CUDA that CuPy does not find when it first calls it."""
+    try:
+        yield
+    except (RuntimeError, ImportError, OSError) as error:
+        if hasattr(error, "status"):  # CuPy's: the library is there, and has failed
+            raise
+        advice = "pip install 'rase-models[cuda12]' or 'rase-models[cuda13]', as CuPy is for CUDA 12 or 13"
+        reason = f"{name} is not installed: {error}"
+        raise BackendUnavailable("cuda", reason, advice, is_installed=False) from error

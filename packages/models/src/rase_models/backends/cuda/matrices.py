@@ -1,8 +1,9 @@
 """Matrices and vectors on the device."""
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
+from types import MappingProxyType
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,10 +12,18 @@ from rase_models.backends.cuda.device import Device, Memory, Source
 from rase_models.backends.cuda.formats import ELEMENTS, FORMATS, Format, float_source
 from rase_models.gguf import TYPE_LAYOUTS, GgmlType, TensorInfo, Weight
 from rase_models.gguf.quants import BLOCK_DTYPES, dequantize
-from rase_models.program import TensorSlice
+from rase_models.program import Embed, HeadLinear, Linear, MoeFfn, Op, Program
 
 Array = NDArray[np.generic]
 
+_MATRICES: Mapping[type[Op], tuple[str, ...]] = MappingProxyType(
+    {
+        Embed: ("weight",),
+        Linear: ("weight",),
+        HeadLinear: ("weight",),
+        MoeFfn: ("router", "gate", "up", "down"),
+    }
+)
 _ALIGNMENT = 256
 _BLOCKS_AT_ONCE = 1 << 16  # of the file, so that what is taken apart stays small beside the model
 
@@ -65,19 +74,26 @@ def put_matrix(device: Device, weight: Weight, is_matrix: bool = True) -> tuple[
     memory = device.allocate(sum(sizes))
     starts = (memory.address + int(first) for first in np.cumsum([0, *sizes[:-1]]))
     planes = tuple(start if size else 0 for start, size in zip(starts, sizes, strict=True))
-    for places, arrays in _pieces(weight, is_matrix):
-        for plane, array, place in zip(planes, arrays, places, strict=True):
-            if array.size:
-                device.write(plane + place, array)
-    return _matrix(info, planes, is_matrix), memory
+    try:
+        for places, arrays in _pieces(weight, is_matrix):
+            for plane, array, place in zip(planes, arrays, places, strict=True):
+                if array.size:
+                    device.write(plane + place, array)
+    except BaseException:
+        device.release(memory)
+        raise
+    return matrix_at(planes, info, is_matrix), memory
 
 
-def _matrix(info: TensorInfo, planes: tuple[int, ...], is_matrix: bool) -> Matrix:
+def matrix_at(planes: tuple[int, ...], info: TensorInfo, is_matrix: bool = True) -> Matrix:
+    """Return the matrix of a tensor whose planes are at these addresses."""
     type_ = _kept_type(info, is_matrix)
     outs = 1 if _is_vector(info) else info.shape[-2]
     source = FORMATS[type_].source if type_ in FORMATS else float_source(type_)
     row_nbytes = _row_nbytes(info, is_matrix)
-    return Matrix(source, planes, row_nbytes, outs, info.shape[-1], outs, type_, _is_vector(info))
+    return Matrix(
+        source, planes[: len(row_nbytes)], row_nbytes, outs, info.shape[-1], outs, type_, _is_vector(info)
+    )
 
 
 def _pieces(weight: Weight, is_matrix: bool) -> Iterator[tuple[tuple[int, ...], tuple[Array, ...]]]:
@@ -118,6 +134,14 @@ def _rounded(nbytes: int) -> int:
     return -(-nbytes // _ALIGNMENT) * _ALIGNMENT
 
 
-def sliced(matrix: Matrix, part: TensorSlice) -> Matrix:
-    """Return a part of a tensor."""
-    return matrix.part(part.first, part.last)
+def multiplied(program: Program) -> frozenset[str]:
+    """Return the tensors that rows are multiplied with or looked up in; all others are kept as float32."""
+    names = (getattr(op, field) for op in program.ops for field in _MATRICES.get(type(op), ()))
+    return frozenset(program.slices[name].tensor if name in program.slices else name for name in names)
+
+
+def with_slices(matrices: Mapping[str, Matrix], program: Program) -> Mapping[str, Matrix]:
+    """Return the matrices of a program, and the parts of them that it names."""
+    slices = {name: part for name, part in program.slices.items() if part.tensor in matrices}
+    parts = {name: matrices[part.tensor].part(part.first, part.last) for name, part in slices.items()}
+    return {**matrices, **parts}

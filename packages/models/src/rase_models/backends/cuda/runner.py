@@ -1,8 +1,7 @@
 """Run Programs on a CUDA device."""
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from types import MappingProxyType
 from typing import cast
 
 import numpy as np
@@ -10,26 +9,18 @@ from numpy.typing import NDArray
 from rase_core.errors import DeviceLost
 
 from rase_models.backends.base import Rows
-from rase_models.backends.cuda.cache import LayerCache, Slots, attention_source
+from rase_models.backends.cuda.cache import attention_source, layer_caches, state_slots
 from rase_models.backends.cuda.device import Device, Launch, Memory, Replay
 from rase_models.backends.cuda.inputs import Inputs
 from rase_models.backends.cuda.lowering import Constant, Run, constants_of, lowered
-from rase_models.backends.cuda.matrices import Matrix, put_matrix, sliced
+from rase_models.backends.cuda.matrices import Matrix, multiplied, put_matrix, with_slices
 from rase_models.backends.cuda.workspace import SMALL, Workspace
 from rase_models.gguf import Weight
 from rase_models.kv_type import KvType
-from rase_models.program import Embed, HeadLinear, Linear, MoeFfn, Op, Program
+from rase_models.program import Program
 
 MAX_ROWS = 1024
 _MOST_RECORDED = 64
-_MATRICES: Mapping[type[Op], tuple[str, ...]] = MappingProxyType(
-    {
-        Embed: ("weight",),
-        Linear: ("weight",),
-        HeadLinear: ("weight",),
-        MoeFfn: ("router", "gate", "up", "down"),
-    }
-)
 
 
 class CudaRunner:
@@ -51,13 +42,14 @@ class CudaRunner:
         self._recorded: dict[tuple[int, int, int], Replay] = {}
         self._loss: DeviceLost | None = None
         forget = self._recorded.clear  # what was recorded has the old addresses
-        self._caches = _caches(device, program, kv_type, forget)
-        self._states = [Slots(device, 4 * size, forget) for size in program.state_sizes]
+        self._caches = layer_caches(device, program, kv_type, forget)
+        self._states = state_slots(device, program, forget)
         self._workspace = Workspace(device, MAX_ROWS)
+        self._inputs = Inputs(device, MAX_ROWS, forget)
         try:
             self._weights = self._put(weights)
             self._constants = self._put_constants()
-            self._inputs = Inputs(device, MAX_ROWS)
+            self._prepare()
         except BaseException:
             self._release()
             raise
@@ -70,8 +62,7 @@ class CudaRunner:
             if name in self._program.tensors:
                 kept[name], memory = put_matrix(self._device, weight, name in matrices)
                 self._memories.append(memory)
-        slices = self._program.slices.items()
-        return kept | {name: sliced(kept[part.tensor], part) for name, part in slices if part.tensor in kept}
+        return with_slices(kept, self._program)
 
     def _put_constants(self) -> Mapping[Constant, int]:
         constants = constants_of(self._program)
@@ -82,6 +73,12 @@ class CudaRunner:
         self._memories.append(memory)
         self._device.write(memory.address, values)
         return memory.address
+
+    def _prepare(self) -> None:
+        """Take the memory of runs and load their kernels, so that want of either shows before requests."""
+        for rows in (SMALL, MAX_ROWS):
+            commands = lowered(self._run((rows, 1, 1)))
+            self._device.prepare(dict.fromkeys(item.source for item in commands if isinstance(item, Launch)))
 
     def reserve(self, group: int, blocks: int) -> None:
         """Make room for at least so many KV blocks of a group of layers. Raises DeviceOutOfMemory."""
@@ -112,8 +109,7 @@ class CudaRunner:
         """
         if self._loss is not None:
             raise self._loss
-        if self._inputs.write(rows):
-            self._recorded.clear()
+        self._inputs.write(rows)
         key = (len(rows.tokens), len(rows.outputs), rows.block_tables.shape[1])
         if len(rows.tokens) <= SMALL:
             self._replay(key)()
@@ -161,11 +157,11 @@ class CudaRunner:
 
     def close(self) -> None:
         """Free the memory."""
-        self._inputs.close()
         self._release()
 
     def _release(self) -> None:
         self._recorded.clear()
+        self._inputs.close()
         self._workspace.close()
         for cache in self._caches:
             cache.close()
@@ -174,17 +170,3 @@ class CudaRunner:
         for memory in self._memories:
             self._device.release(memory)
         self._memories.clear()
-
-
-def multiplied(program: Program) -> frozenset[str]:
-    """Return the tensors that rows are multiplied with or looked up in; all others are kept as float32."""
-    names = (getattr(op, field) for op in program.ops for field in _MATRICES.get(type(op), ()))
-    return frozenset(program.slices[name].tensor if name in program.slices else name for name in names)
-
-
-def _caches(
-    device: Device, program: Program, kv_type: KvType, on_move: Callable[[], None]
-) -> tuple[LayerCache, ...]:
-    groups = {layer: index for index, group in enumerate(program.kv_groups) for layer in group.layers}
-    layers = enumerate(program.kv_layers)
-    return tuple(LayerCache(device, layer, groups[index], kv_type, on_move) for index, layer in layers)

@@ -2,7 +2,8 @@
 #define MOST_EXPERTS 1024
 #define TAKEN -3.0e38f
 
-// The first of the largest values of an array in shared memory; called by all lanes of a warp.
+// The first of the largest values of an array in shared memory; called by all lanes of a warp. Of values that are no
+// numbers it is one of them all the same: what it leads to is read from memory.
 __device__ __forceinline__ int best_of(const float* values, int count) {
     float best = -INFINITE;
     int where = count;
@@ -13,7 +14,7 @@ __device__ __forceinline__ int best_of(const float* values, int count) {
         int place = __shfl_xor_sync(ALL_LANES, where, step);
         if (other > best || (other == best && place < where)) best = other, where = place;
     }
-    return where;
+    return min(where, count - 1);
 }
 
 // Leave ranks only to the experts of the groups with the largest sums of their two best.

@@ -8,7 +8,7 @@ extern "C" __global__ void to_half(f16* out, float* largest, const float* x, int
     float best = 0.0f;
     for (int column = threadIdx.x; column < columns; column += blockDim.x) best = fmaxf(best, fabsf(row[column]));
     best = block_max(best, scratch);
-    float factor = best > 0.0f ? 1.0f / best : 0.0f;
+    float factor = best > 1e-37f ? 1.0f / best : 0.0f;  // of less it would be infinite
     for (int column = threadIdx.x; column < columns; column += blockDim.x)
         out[(i64)blockIdx.x * columns + column] = float_to_half(row[column] * factor);
     if (threadIdx.x == 0) largest[blockIdx.x] = best;

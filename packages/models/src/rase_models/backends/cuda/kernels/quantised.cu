@@ -43,47 +43,14 @@ struct Weights {
 #define THIRD \
     Weights { {low3, high3, scales3, supers3}, x, x_scales }
 
-extern "C" __global__ void multiply_one(PRODUCT_PARAMETERS, PLANE_PARAMETERS, X_PARAMETERS) {
-    multiply<1>(PRODUCT, WEIGHTS);
-}
+#include "product_kernels.cuh"
 
-extern "C" __global__ void multiply_four(PRODUCT_PARAMETERS, PLANE_PARAMETERS, X_PARAMETERS) {
-    multiply<4>(PRODUCT, WEIGHTS);
-}
-
-extern "C" __global__ void multiply_eight_grouped(
-    PRODUCT_PARAMETERS, const int* order, const int4* tiles, PLANE_PARAMETERS, X_PARAMETERS) {
-    multiply_grouped<8>(PRODUCT, WEIGHTS, order, tiles);
-}
-
-extern "C" __global__ void multiply_one_gated(
-    PRODUCT_PARAMETERS, const float* up_bias, const float* up_scales, int kind, PLANE_PARAMETERS, SECOND_PARAMETERS,
-    X_PARAMETERS) {
-    multiply_gated<1>(PRODUCT, UP_PRODUCT, WEIGHTS, SECOND, kind);
-}
-
-extern "C" __global__ void multiply_four_gated(
-    PRODUCT_PARAMETERS, const float* up_bias, const float* up_scales, int kind, PLANE_PARAMETERS, SECOND_PARAMETERS,
-    X_PARAMETERS) {
-    multiply_gated<4>(PRODUCT, UP_PRODUCT, WEIGHTS, SECOND, kind);
-}
-
-extern "C" __global__ void multiply_one_joined(
-    JOINED_PARAMETERS, PLANE_PARAMETERS, SECOND_PARAMETERS, THIRD_PARAMETERS, X_PARAMETERS) {
-    multiply_joined<1>(SEGMENTS, rows, columns);
-}
-
-extern "C" __global__ void multiply_four_joined(
-    JOINED_PARAMETERS, PLANE_PARAMETERS, SECOND_PARAMETERS, THIRD_PARAMETERS, X_PARAMETERS) {
-    multiply_joined<4>(SEGMENTS, rows, columns);
-}
-
-// A thread for each group: f16 [groups, 32] of the matrix from group `first` on.
-extern "C" __global__ void dequantise(f16* out, PLANE_PARAMETERS, i64 first, i64 groups) {
+// A thread for each group: f16 [groups, 32].
+extern "C" __global__ void dequantise(f16* out, PLANE_PARAMETERS, i64 groups) {
     i64 group = (i64)blockIdx.x * blockDim.x + threadIdx.x;
     if (group >= groups) return;
     Planes planes = PLANES;
-    Group weights = read_group(planes, first + group);
+    Group weights = read_group(planes, group);
     for (int eight = 0; eight < 4; ++eight) {
         u32 words[4];
         for (int pair = 0; pair < 4; ++pair) {

@@ -5,6 +5,8 @@ In runs of many rows the rows are taken expert by expert.
 
 from dataclasses import dataclass
 
+from rase_core.errors import BackendFailure
+
 from rase_models.backends.cuda.device import Source
 from rase_models.backends.cuda.lowering.elementwise import KINDS
 from rase_models.backends.cuda.lowering.fusion import launch_gated
@@ -23,6 +25,9 @@ from rase_models.backends.cuda.matrices import Matrix
 from rase_models.program import MoeFfn, Scoring
 
 _EXPERTS = Source("experts.cu")
+MOST_EXPERTS = 1024
+"""As in experts.cu, which keeps their scores in shared memory."""
+_ADVICE = "use --device cpu"
 _TILE = 8
 """Rows of one expert that are multiplied at once."""
 
@@ -98,6 +103,8 @@ def _multiply(run: Run, x: X, out: int, matrix: Matrix, product: Product, groups
 
 def _chosen(op: MoeFfn, run: Run) -> tuple[int, int]:
     """Return the addresses of the experts of each row and of their shares."""
+    if op.experts > MOST_EXPERTS:
+        raise BackendFailure(f"the cuda backend takes {MOST_EXPERTS} experts, not {op.experts}", _ADVICE)
     logits = run.scratch("logits of experts", 4 * op.experts)
     product = Product(bias=int(run.vector(op.router_bias)))
     multiply(run, run_buffer(run, op.router_x or op.x), int(logits), run.weights[op.router], product)

@@ -1,5 +1,6 @@
 """Products of rows with matrices: by own kernels for few rows, by cuBLAS for many."""
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -13,6 +14,9 @@ from rase_models.program import Embed, HeadLinear, Linear
 
 WARPS = 4
 _ROWS_AT_ONCE = 4
+_MOST_DEQUANTISED = 1 << 26
+"""Values of a matrix that are in float16 at a time."""
+_ALIGNED_OUTS = 64
 _Q8 = Source("q8.cu")
 _GEMM = Source("gemm.cu")
 
@@ -146,11 +150,14 @@ def _quantised(run: Run, x: X) -> tuple[u64, u64]:
 def _multiply_many(run: Run, op: Linear, matrix: Matrix, product: Product) -> None:
     """Add a product by cuBLAS: in float16 with rows divided by their maxima, in float32 for such weights."""
     x, largest, is_half = run.read(op.x), u64(0), matrix.type is not GgmlType.F32
-    weight = matrix.planes[0] if matrix.type in (GgmlType.F32, GgmlType.F16) else _dequantised(run, matrix)
     if is_half:
         x, largest = _halves(run, op.x)
     out = run.written(op.out)
-    run.gemm(int(out), int(x), weight, matrix, is_half)
+    if matrix.type in (GgmlType.F32, GgmlType.F16):
+        run.gemm(int(out), int(x), matrix.planes[0], matrix.outs, matrix, is_half)
+    else:
+        for first, part in _parts(matrix):
+            run.gemm(int(out) + 4 * first, int(x), _dequantised(run, part), part.outs, matrix, is_half)
     if is_half or product.bias or product.scale != 1.0:
         count = run.rows * matrix.outs
         arguments = (out, largest, u64(product.bias), i32(matrix.outs), i64(count))
@@ -168,13 +175,20 @@ def _halves(run: Run, name: str) -> tuple[u64, u64]:
     return halves, largest
 
 
+def _parts(matrix: Matrix) -> Iterator[tuple[int, Matrix]]:
+    """Give parts of a matrix that are dequantised at once, with the first row of each."""
+    outs = max(_MOST_DEQUANTISED // matrix.columns // _ALIGNED_OUTS, 1) * _ALIGNED_OUTS
+    for first in range(0, matrix.outs, outs):
+        yield first, matrix.part(first, min(first + outs, matrix.outs))
+
+
 def _dequantised(run: Run, matrix: Matrix) -> int:
     """Return the address of a float16 copy of a matrix, which the next one takes the place of."""
     values = matrix.outs * matrix.columns
     out = run.workspace.whole("matrix", 2 * values)
     planes = planes_of(matrix)
     if matrix.is_quantised:
-        run.each(matrix.source, "dequantise", values // GROUP, u64(out), *planes, i64(0))
+        run.each(matrix.source, "dequantise", values // GROUP, u64(out), *planes)
     else:
         run.each(matrix.source, "dequantise", values, u64(out), *planes)
     return out

@@ -1,14 +1,20 @@
 """Ops that carry a state from one row of a sequence to the next."""
 
+from rase_core.errors import BackendFailure
+
 from rase_models.backends.cuda.device import Source
 from rase_models.backends.cuda.lowering.run import Run, f32, i32, u64
 from rase_models.program import GatedDelta, ShortConv, StateScan
 
 _RECURRENT = Source("recurrent.cu")
 _WARPS = 4
+MOST_TAPS = 16
+"""As in recurrent.cu."""
 
 
 def short_conv(op: ShortConv, run: Run) -> None:
+    if op.taps > MOST_TAPS:
+        raise BackendFailure(f"the cuda backend takes {MOST_TAPS} taps, not {op.taps}", "use --device cpu")
     x, out, width = run.read(op.x), run.written(op.out), run.width(op.x)
     grid = (-(-width // 128), run.sequences, 1)
     arguments = (out, x, run.vector(op.weight), run.vector(op.bias), *state_of(run, op.state))

@@ -123,9 +123,9 @@ class Run:
         """Add a launch of a thread for each of so many, whose number is the last argument."""
         self.launch(source, kernel, (_ceil(count, THREADS), 1, 1), *arguments, i64(count))
 
-    def gemm(self, out: int, x: int, weight: int, matrix: Matrix, is_half: bool) -> None:
-        """Add a product of the rows with a whole matrix."""
-        self.commands.append(Gemm(out, x, weight, self.rows, matrix.outs, matrix.columns, is_half))
+    def gemm(self, out: int, x: int, weight: int, outs: int, matrix: Matrix, is_half: bool) -> None:
+        """Add a product of the rows with so many rows of a matrix."""
+        self.commands.append(Gemm(out, x, weight, self.rows, outs, matrix.columns, matrix.outs, is_half))
 
 
 def _ceil(count: int, size: int) -> int:
