@@ -8,7 +8,7 @@ from rase_core.errors import BackendFailure, BackendUnavailable, DeviceLost, Dev
 
 LAUNCH_FAILURE = 719
 _OUT_OF_MEMORY = 2
-_LOST = frozenset({46, 100, 101, 214, 220, 700, 702, 709, 710, *range(714, 720), 721, 999})
+_LOST = frozenset({4, 46, 100, 101, 201, 214, 220, 226, 700, 702, 709, 710, *range(714, 720), 721, 810, 999})
 """The runtime's and the driver's errors after which every call of the process fails."""
 
 _CUBLAS_NO_MEMORY = 3
