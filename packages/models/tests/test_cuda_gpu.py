@@ -1,5 +1,6 @@
 """The CUDA backend on a GPU, by the tests of its kernels; `pytest -m gpu`."""
 
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import numpy as np
@@ -100,3 +101,33 @@ def test_every_architecture_has_the_logits_of_the_reference(architecture: str, t
 def test_a_gpu_that_is_not_there_is_refused_by_its_number() -> None:
     with pytest.raises(BackendUnavailable, match="cuda:99"):
         load_backend("cuda:99")
+
+
+@pytest.mark.gpu
+def test_a_thread_computes_what_another_has_loaded(tmp_path: Path) -> None:
+    decoder = load_decoder(write_gguf(tmp_path / "model.gguf", "llama", *sketch("llama")), device="cuda")
+    wanted = np.asarray(decoder.logits(TOKENS)), np.asarray(decoder.prefill(TOKENS[:4]))
+    with ThreadPoolExecutor(1) as pool:
+        found = (
+            pool.submit(decoder.logits, TOKENS).result(),
+            pool.submit(decoder.prefill, TOKENS[:4]).result(),
+        )
+    decoder.close()
+    for other, own in zip(found, wanted, strict=True):
+        np.testing.assert_array_equal(np.asarray(other), own)
+
+
+@pytest.mark.gpu
+def test_another_gpu_computes_the_same_and_does_not_become_current(tmp_path: Path) -> None:
+    import cupy
+
+    if cupy.cuda.runtime.getDeviceCount() < 2:
+        pytest.skip("there is one GPU")
+    path = write_gguf(tmp_path / "model.gguf", "llama", *sketch("llama"))
+    found = []
+    for device in ("cuda:0", "cuda:1"):
+        decoder = load_decoder(path, device=device)
+        assert cupy.cuda.runtime.getDevice() == 0
+        found.append(np.asarray(decoder.logits(TOKENS)))
+        decoder.close()
+    np.testing.assert_allclose(found[0], found[1], atol=0.05 * np.abs(found[0]).max())
