@@ -342,7 +342,7 @@ def test_what_cannot_be_followed_is_refused_with_the_reason(
 
 def test_a_schema_of_too_many_parts_is_refused() -> None:
     schema: dict[str, object] = {"anyOf": [{"const": i} for i in range(60_000)]}
-    with pytest.raises(UnenforceableFormat, match="parts"):
+    with pytest.raises(UnenforceableFormat, match="too many possibilities"):
         prepared(SchemaDocument(schema), schema, Place())
 
 
@@ -425,8 +425,8 @@ def kinds_of(values: Iterable[object]) -> list[Schema]:
 
 
 def test_a_format_that_is_kept_need_not_wait_for_another_one(compiler: FormatCompiler) -> None:
-    kinds = [{"type": "string"}, *kinds_of(range(300))]
-    kept, slow = ResponseFormat.choice(["kept"]), ResponseFormat.json_schema({"oneOf": kinds})
+    many = {"type": "object", "properties": {f"p{i}": {"type": "string"} for i in range(1500)}}
+    kept, slow = ResponseFormat.choice(["kept"]), ResponseFormat.json_schema(many)
     compiler.compile(kept)
     thread = threading.Thread(target=compiler.compile, args=(slow,))
     thread.start()
@@ -501,6 +501,54 @@ def test_the_place_of_a_fault_is_said_once() -> None:
     assert fault.reason == "'$ref' at #/properties/a: the schema has nothing at '#/nope'"
 
 
+def untold(count: int) -> list[Schema]:
+    """Objects that no property tells apart."""
+    return [{"type": "object", "properties": {f"p{i}": {"type": "integer"}}} for i in range(count)]
+
+
+TOWER: dict[str, object] = {str(i): {"anyOf": [{"$ref": f"#/$defs/{i + 1}"}] * 40} for i in range(20)}
+
+
+@pytest.mark.parametrize(
+    "schema",
+    [
+        {"oneOf": untold(500)},
+        {"properties": {f"p{i}": {"oneOf": untold(100)} for i in range(8)}},
+        {"oneOf": [{"$ref": "#/$defs/0"}] * 2, "$defs": {**TOWER, "20": {"type": "integer"}}},
+    ],
+)
+def test_schemas_that_overlap_in_many_ways_are_refused_by_keyword_within_a_second(
+    compiler: FormatCompiler, schema: dict[str, object]
+) -> None:
+    form = ResponseFormat.json_schema(schema)
+    started = time.thread_time()
+    with pytest.raises(UnenforceableFormat, match=r"'oneOf' at #.*: "):
+        compiler.compile(form)
+    assert time.thread_time() - started < 1
+
+
+REPEATED = (
+    ResponseFormat.regex("x*" * 30_000),
+    ResponseFormat.regex("(a|)" * 15_000),
+    ResponseFormat.grammar("start: " + '"x"? ' * 10_000),
+    ResponseFormat.grammar("start: /" + "x?" * 30_000 + "/"),
+    ResponseFormat.grammar("root ::= " + '("x" | ) ' * 6000),
+    ResponseFormat.json_schema({"pattern": "x*" * 30_000}),
+    ResponseFormat.json_schema({"properties": {f"p{i}": {"pattern": "x+" * 900} for i in range(30)}}),
+    ResponseFormat.json_schema({"patternProperties": {"x*" * 30_000: {}}}),
+)
+
+
+@pytest.mark.parametrize("form", REPEATED, ids=lambda form: form.kind)
+def test_formats_that_repeat_too_often_are_refused_at_once(
+    compiler: FormatCompiler, form: ResponseFormat
+) -> None:
+    started = time.thread_time()
+    with pytest.raises(UnenforceableFormat, match="repetitions; at most 4000 are allowed"):
+        compiler.compile(form)
+    assert time.thread_time() - started < 0.3
+
+
 def test_hostile_schemas_end_in_time(compiler: FormatCompiler) -> None:
     wide = {"anyOf": [{"type": "object", "properties": {f"p{i}": {"type": "string"}}} for i in range(1000)]}
     deep: dict[str, object] = {}
@@ -514,6 +562,14 @@ def test_hostile_schemas_end_in_time(compiler: FormatCompiler) -> None:
         except UnenforceableFormat:
             continue
     assert time.perf_counter() - started < 30
+
+
+def test_lists_of_many_different_items_are_refused_in_time(compiler: FormatCompiler) -> None:
+    started = time.thread_time()
+    many = {"type": "array", "items": {"enum": list(range(10_000))}, "uniqueItems": True}
+    with pytest.raises(UnenforceableFormat, match=r"'uniqueItems' at #: .*2000 lists"):
+        compiler.compile(ResponseFormat.json_schema(many))
+    assert time.thread_time() - started < 5
 
 
 @pytest.mark.parametrize(
@@ -554,6 +610,8 @@ def test_kinds_that_a_property_tells_apart_take_time_as_they_are_many() -> None:
         (kinds_of([1, 2, "1"]), ['{"k":1}', '{"k":"1"}'], ['{"k":3}']),
         (kinds_of([1, 2, 1.0]), ['{"k":2}'], ['{"k":1}']),
         ([*kinds_of([1, 2]), {"type": "object"}], [], ['{"k":1}', '{"k":2}']),
+        ([*kinds_of([1, 2]), {"type": "string"}], ['{"k":1}', '"a"'], ['{"k":3}', "1"]),
+        ([*kinds_of([1, 2]), {"minimum": 3}], ["3"], ['{"k":1}', "2"]),
     ],
 )
 def test_of_kinds_an_answer_is_exactly_one(
@@ -564,14 +622,6 @@ def test_of_kinds_an_answer_is_exactly_one(
         assert admits(compiler, tokenizer, form, text), text
     for text in wrong:
         assert not admits(compiler, tokenizer, form, text), text
-def test_lists_of_many_different_items_are_refused_in_time(compiler: FormatCompiler) -> None:
-    started = time.thread_time()
-    many = {"type": "array", "items": {"enum": list(range(10_000))}, "uniqueItems": True}
-    with pytest.raises(UnenforceableFormat, match=r"'uniqueItems' at #: .*2000 lists"):
-        compiler.compile(ResponseFormat.json_schema(many))
-    assert time.thread_time() - started < 5
-
-
 
 
 @pytest.mark.slow

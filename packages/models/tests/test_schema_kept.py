@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from rase_core.errors import UnenforceableFormat
-from rase_models.constraints.schema import Place, SchemaDocument, prepared, prepared_once
+from rase_models.constraints.schema import Budget, Place, SchemaDocument, prepared, prepared_once
 
 LARGE = {
     "type": "object",
@@ -57,6 +57,18 @@ def test_a_schema_that_comes_again_takes_no_time() -> None:
     for _ in range(10):
         assert prepared_once(dict(LARGE)) is first
     assert (time.process_time() - start) / 10 < alone
+
+
+def test_schemas_of_one_request_share_its_budget_also_when_they_are_kept() -> None:
+    kinds = [{"type": "object", "properties": {f"p{i}": {"type": "integer"}}} for i in range(60)]
+    many = [{"properties": {f"a{i}": {"oneOf": kinds}}} for i in range(24)]
+    for _ in range(2):
+        for schema in many:
+            prepared_once(schema, is_lenient=True)
+        budget = Budget()
+        with pytest.raises(UnenforceableFormat, match="too many possibilities"):
+            for schema in many:
+                prepared_once(schema, is_lenient=True, budget=budget)
 
 
 def test_equal_values_of_other_kinds_are_other_schemas() -> None:

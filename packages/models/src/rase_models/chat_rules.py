@@ -19,7 +19,7 @@ from rase_models.constraints.after_marker import AfterMarker
 from rase_models.constraints.after_thought import AfterThought
 from rase_models.constraints.either import Either, InOrder
 from rase_models.constraints.response_format import TOOLS
-from rase_models.constraints.schema import SchemaDocument, fault_of, prepared_once
+from rase_models.constraints.schema import Budget, SchemaDocument, fault_of, prepared_once
 from rase_models.revealing import RevealingStream, silent_ids
 from rase_models.session import Session
 
@@ -158,9 +158,10 @@ def _refuse_unsaid(tools: Sequence[Tool]) -> None:
 
 def _refuse_senseless(tools: Sequence[Tool]) -> None:
     """Raise UnenforceableFormat for a schema that makes no sense, which is more than one too strict."""
+    budget = Budget()
     for tool in tools:
         try:
-            prepared_once(tool.schema, is_lenient=True)
+            prepared_once(tool.schema, is_lenient=True, budget=budget)
         except UnenforceableFormat as error:
             raise UnenforceableFormat(TOOLS, f"{tool.name}: {error.reason}") from error
 

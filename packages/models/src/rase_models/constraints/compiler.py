@@ -12,8 +12,10 @@ from rase_core.constraint import Allowed
 from rase_core.errors import ConstraintFailure, UnenforceableFormat
 from rase_core.fork_safe import ForkSafeLock
 
+from rase_models.constraints.limits import parser_limits
 from rase_models.constraints.matcher import FormatMatcher
 from rase_models.constraints.reasons import reason_in
+from rase_models.constraints.repetitions import excess_of, repetitions
 from rase_models.constraints.response_format import JSON_WHITESPACE, FormatKind, ResponseFormat
 from rase_models.constraints.schema import Place, SchemaDocument, fault_of, prepared
 from rase_models.constraints.token_table import token_table
@@ -25,12 +27,6 @@ if TYPE_CHECKING:
 _KEPT = 64
 _TURNS = 64
 """Formats are compiled at the same time, so that a cheap one waits for no dear one, but each only once."""
-
-_MOST_FUEL = 250_000
-"""What taking a grammar's texts apart may cost, which ends hostile ones within half a second."""
-
-_MOST_WAYS = 20_000
-"""How many ways to go on an answer may have at one place; llguidance's own limit is a tenth of it."""
 
 
 class CompiledFormat:
@@ -107,18 +103,13 @@ class FormatCompiler:
             return compiled
 
     def _compile(self, form: ResponseFormat) -> CompiledFormat:
-        from llguidance import LLMatcher, LLParserLimits
+        from llguidance import LLMatcher
 
         try:
             grammar = _GRAMMARS[form.kind](form.text)
         except (ValueError, RecursionError) as error:
             raise _fault(form, str(error)) from error
-        limits = LLParserLimits(
-            verbose_errors=False,
-            initial_lexer_fuel=_MOST_FUEL,
-            max_lexer_states=self._most_states,
-            max_items_in_row=_MOST_WAYS,
-        )
+        limits = parser_limits(self._most_states)
         with self._table_lock:  # it is made once
             table = self._table
         make = partial(LLMatcher, table, grammar, log_level=0, limits=limits)
@@ -167,6 +158,7 @@ def _json_schema(text: str) -> str:
 def _regex(text: str) -> str:
     from llguidance import LLMatcher
 
+    _check_repetitions(FormatKind.REGEX, text)
     return LLMatcher.grammar_from_regex(text)
 
 
@@ -186,7 +178,14 @@ def _grammar(text: str) -> str:
 
     if sum(1 for _ in _RULE.finditer(text)) > _MOST_RULES:
         raise UnenforceableFormat(FormatKind.GRAMMAR, f"it has more than {_MOST_RULES} rules")
+    _check_repetitions(FormatKind.GRAMMAR, text)
     return grammar_from("grammar", text)
+
+
+def _check_repetitions(kind: FormatKind, text: str) -> None:
+    why = excess_of(repetitions(text))
+    if why is not None:
+        raise UnenforceableFormat(kind, why)
 
 
 def is_gbnf(text: str) -> bool:

@@ -15,7 +15,10 @@ Weak models that may write more of it do so until they are cut off.
 """
 
 MOST_TEXT = 65_536
-"""Characters of a format, a schema or a choice as JSON: reading longer ones would keep others waiting."""
+"""Characters of a format, a schema or a choice as JSON, or of the grammar that tools become.
+
+Reading longer ones would keep others waiting.
+"""
 
 
 class FormatKind(StrEnum):
@@ -39,15 +42,14 @@ class ResponseFormat:
     Attributes:
         text: a JSON schema as JSON, a regular expression, a JSON list of texts, or a grammar.
 
-    Raises UnenforceableFormat for a text of more than MOST_TEXT characters, but in LARK, which is made of
-    tools.
+    Raises UnenforceableFormat for a text of more than MOST_TEXT characters.
     """
 
     kind: FormatKind
     text: str
 
     def __post_init__(self) -> None:
-        if self.kind is not FormatKind.LARK and len(self.text) > MOST_TEXT:
+        if len(self.text) > MOST_TEXT:
             reason = f"it has {len(self.text)} characters; at most {MOST_TEXT} are allowed"
             raise UnenforceableFormat(self.kind, reason)
 

@@ -10,7 +10,7 @@ from rase_core.errors import UnenforceableFormat
 
 from rase_models.chat.tool_calls.whole_pattern import whole_pattern
 from rase_models.constraints.response_format import JSON_WHITESPACE
-from rase_models.constraints.schema import prepared_once
+from rase_models.constraints.schema import Budget, prepared_once
 
 if TYPE_CHECKING:
     from rase_models.chat.tool_calls.call_format import CallFormat
@@ -69,6 +69,7 @@ class _Rules:
         self._special = special
         self._guidance = dict(_GUIDANCE) | ({"lenient": True} if is_lenient else {})
         self._is_lenient = is_lenient
+        self._budget = Budget()
         self._untils: dict[Until, str] = {}
         self._parts: dict[Part, str] = {}
 
@@ -121,7 +122,7 @@ class _Rules:
                 written += 1
 
     def _prepared(self, schema: Mapping[str, object]) -> Mapping[str, object]:
-        body = prepared_once(schema, is_lenient=self._is_lenient)
+        body = prepared_once(schema, is_lenient=self._is_lenient, budget=self._budget)
         if isinstance(body, bool):
             body = {} if body else {"enum": []}
         return {**body, "x-guidance": self._guidance}

@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 
 from rase_core.errors import UnenforceableFormat
 
+from rase_models.constraints.repetitions import excess_of, repetitions
 from rase_models.constraints.response_format import TOOLS
 
 _PIECE = re.compile(r"\\.|\[\^?\]?(?:\\.|[^\]\\])*\]|.", re.DOTALL)
@@ -17,8 +18,12 @@ _IN_LARK = re.compile(r"\\.|/|\n", re.DOTALL)
 def whole_pattern(pattern: str) -> str:
     """Return the pattern of whole texts in which another one, as JSON Schema means it, has a match.
 
-    Raises UnenforceableFormat for anchors that stand elsewhere than around a way that the whole may go.
+    Raises UnenforceableFormat for anchors that stand elsewhere than around a way that the whole may go, and
+    for too many repetitions.
     """
+    excess = excess_of(repetitions(pattern))
+    if excess is not None:
+        raise UnenforceableFormat(TOOLS, f"'pattern' {pattern[:100]!r}: {excess}")
     ways = [_whole(way, pattern) for way in _ways(_PIECE.findall(pattern))]
     return _IN_LARK.sub(_escaped, "|".join(ways) if len(ways) == 1 else f"(?:{'|'.join(ways)})")
 

@@ -27,19 +27,23 @@ def are_disjoint(one: Schema, other: Schema, resolver: Resolver, depth: int = 0)
     return _differ(one, other, resolver, depth)
 
 
-def are_told_apart(schemas: Sequence[Schema], resolver: Resolver) -> bool:
-    """Whether one property that all prepared schemas require has no value in two of them.
+def told_apart(schemas: Sequence[Schema], resolver: Resolver) -> frozenset[int]:
+    """Return the places of the objects among prepared schemas; none where no property tells them apart.
 
-    Takes time as the schemas are many, not as their pairs are. Raises Inexpressible.
+    They all require one that has no value in two of them. Takes time as the schemas are many, not as their
+    pairs are. Raises Inexpressible.
     """
-    found = [_referred(schema, resolver) for schema in schemas]
-    objects = [
-        one for one in found if isinstance(one, dict) and NARROW not in one and _types(one) == {"object"}
-    ]
-    if not objects or len(objects) < len(schemas):
-        return False
-    names = frozenset.intersection(*(frozenset(one.get("required", ())) for one in objects))
-    return any(_tells_apart(name, objects, resolver) for name in names)
+    found = {i: _referred(schema, resolver) for i, schema in enumerate(schemas)}
+    objects = {i: one for i, one in found.items() if isinstance(one, dict) and _is_plain_object(one)}
+    if not objects:
+        return frozenset()
+    names = frozenset.intersection(*(frozenset(one.get("required", ())) for one in objects.values()))
+    is_told = any(_tells_apart(name, list(objects.values()), resolver) for name in names)
+    return frozenset(objects) if is_told else frozenset()
+
+
+def _is_plain_object(schema: dict[str, Any]) -> bool:
+    return NARROW not in schema and _types(schema) == {"object"}
 
 
 def _referred(schema: Schema, resolver: Resolver) -> Schema:

@@ -7,13 +7,14 @@ from typing import Any
 
 from rase_core.errors import UnenforceableFormat
 
+from rase_models.constraints.limits import parser_limits
 from rase_models.constraints.reasons import UNSATISFIABLE, reason_in
 from rase_models.constraints.schema.document import Place, SchemaDocument, children
 from rase_models.constraints.schema.keywords import DEFINITIONS
 from rase_models.constraints.schema.preparation import prepared
 
 _MOST_TRIES = 400
-_MOST_SECONDS = 5.0
+_MOST_SECONDS = 0.3
 
 
 def fault_of(document: SchemaDocument) -> UnenforceableFormat | None:
@@ -90,7 +91,8 @@ def complaint(schema: Any) -> str | None:
     from llguidance import LLMatcher
 
     try:
-        text = LLMatcher.validate_grammar(LLMatcher.grammar_from_json_schema(json.dumps(schema)), None)
+        grammar = LLMatcher.grammar_from_json_schema(json.dumps(schema))
+        text = LLMatcher.validate_grammar(grammar, None, limits=parser_limits())
     except ValueError as error:
         text = str(error)
     return reason_in(text) if text else None

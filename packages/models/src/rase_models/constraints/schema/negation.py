@@ -29,8 +29,8 @@ class Resolver(Protocol):
     def resolve(self, reference: str) -> Schema:
         """Return it; raises Inexpressible."""
 
-    def spend(self) -> None:
-        """Count a step; raises Inexpressible after too many."""
+    def spend(self, steps: int = 1) -> None:
+        """Count steps; raises Inexpressible after too many."""
 
 
 def negated(schema: Schema, resolver: Resolver, depth: int = 0) -> Schema:

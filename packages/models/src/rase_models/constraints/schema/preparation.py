@@ -5,7 +5,7 @@ from typing import Any
 
 from rase_core.errors import UnenforceableFormat
 
-from rase_models.constraints.reasons import TOO_LARGE
+from rase_models.constraints.schema.budget import Budget, Exhausted
 from rase_models.constraints.schema.document import Place, SchemaDocument
 from rase_models.constraints.schema.drafts import modernised
 from rase_models.constraints.schema.keywords import COUNTS, ENFORCED, MANY, NAMED, ONE, Schema
@@ -13,23 +13,28 @@ from rase_models.constraints.schema.negation import NARROW, Inexpressible, Narro
 from rase_models.constraints.schema.rewriting import REASONS, REWRITES
 from rase_models.constraints.schema.unevaluated import close_unevaluated
 
-_MOST_PARTS = 50_000
-_MOST_STEPS = 300_000
-
 
 def prepared(
-    document: SchemaDocument, schema: object, place: Place, *, is_lenient: bool = False
+    document: SchemaDocument,
+    schema: object,
+    place: Place,
+    *,
+    is_lenient: bool = False,
+    budget: Budget | None = None,
 ) -> dict[str, Any] | bool:
     """Return a schema of a document that stands by itself.
 
     What cannot be said in the keywords that are enforced raises UnenforceableFormat with the keyword and its
-    place, or is left out where that `is_lenient`; what makes no sense is refused always.
+    place, or is left out where that `is_lenient`; what makes no sense is refused always, and what takes more
+    than the budget of its request, or one of its own.
     """
-    preparation = Preparation(document, is_lenient=is_lenient)
+    preparation = Preparation(document, Budget() if budget is None else budget, is_lenient=is_lenient)
     try:
         body = preparation.prepare(schema, place)
     except RecursionError:
         raise UnenforceableFormat("json_schema", "it is nested too deeply") from None
+    except Exhausted as error:
+        raise UnenforceableFormat("json_schema", str(error)) from None
     if isinstance(body, bool) or not preparation.definitions:
         return body
     return {**body, "$defs": preparation.definitions}
@@ -38,11 +43,12 @@ def prepared(
 class Preparation:
     """The preparation of the parts of one document; `definitions` are what references refer to."""
 
-    def __init__(self, document: SchemaDocument, *, is_lenient: bool) -> None:
+    def __init__(self, document: SchemaDocument, budget: Budget, *, is_lenient: bool) -> None:
         self.document, self.is_lenient = document, is_lenient
+        self.spend = budget.spend
+        self._budget = budget
         self.definitions: dict[str, Any] = {}
         self._names: dict[str, str] = {}
-        self._parts = self._steps = 0
         self._has_narrow = False
 
     def prepare(self, schema: object, place: Place) -> Schema:
@@ -53,12 +59,11 @@ class Preparation:
             raise UnenforceableFormat(
                 "json_schema", f"expected an object or a boolean at {place.pointer}, found {schema!r}"[:300]
             )
-        self._parts += 1
-        if self._parts > _MOST_PARTS:
-            raise UnenforceableFormat("json_schema", f"it has more than {_MOST_PARTS} parts")
+        self.spend()
         place = place.within(schema)
         given = modernised(schema)
         place.check(given)
+        self._check_patterns(given, place)
         close = partial(close_unevaluated, place=place)
         for key in ("unevaluatedProperties", "unevaluatedItems"):
             self._try(given, key, place, close)
@@ -73,11 +78,14 @@ class Preparation:
         schema: Schema = found
         return schema
 
-    def spend(self) -> None:
-        """Count a step of looking through prepared schemas; raises Inexpressible after too many."""
-        self._steps += 1
-        if self._steps > _MOST_STEPS:
-            raise Inexpressible(TOO_LARGE)
+    def _check_patterns(self, given: dict[str, Any], place: Place) -> None:
+        """Refuse patterns that it takes too long to make ready."""
+        named = [("patternProperties", pattern) for pattern in given.get("patternProperties", ())]
+        own = [("pattern", given["pattern"])] if "pattern" in given else []
+        for key, pattern in [*own, *named]:
+            why = self._budget.read(pattern)
+            if why is not None:
+                raise place.refuse(key, why)
 
     def _with_children(self, given: dict[str, Any], place: Place) -> dict[str, Any]:
         """Return a schema with its parts prepared."""
@@ -124,7 +132,7 @@ class Preparation:
         try:
             rewrite(schema, key, self)
         except Inexpressible as reason:
-            if key in ENFORCED and not (self._has_narrow or isinstance(reason, Narrowed)):
+            if key in ENFORCED and not (self._has_narrow or isinstance(reason, Narrowed | Exhausted)):
                 return
             if not self.is_lenient:
                 why = str(reason) or REASONS.get(key, "it cannot be enforced here")

@@ -1,11 +1,11 @@
 """Keywords that are not enforced, said in those that are."""
 
 from collections.abc import Callable, Mapping
-from itertools import combinations, permutations
+from itertools import chain, combinations, permutations, product
 from math import perm
 from typing import Any
 
-from rase_models.constraints.schema.disjoint import are_disjoint, are_told_apart
+from rase_models.constraints.schema.disjoint import are_disjoint, told_apart
 from rase_models.constraints.schema.keywords import Schema
 from rase_models.constraints.schema.negation import Inexpressible, Resolver, listed, negated, same_text
 
@@ -61,9 +61,9 @@ def _clashes(schemas: list[Schema], around: dict[str, Any], resolver: Resolver) 
     clashes: list[set[int]] = [set() for _ in schemas]
     types = {"type": around["type"]} if "type" in around else {}
     typed = [types | choice if isinstance(choice, dict) else choice for choice in schemas]
-    if are_told_apart(schemas, resolver) or are_told_apart(typed, resolver):
-        return clashes
-    for i, j in combinations(range(len(typed)), 2):
+    told = told_apart(schemas, resolver) or told_apart(typed, resolver)
+    others = [i for i in range(len(typed)) if i not in told]
+    for i, j in chain(product(others, told), combinations(others, 2)):
         if not are_disjoint(typed[i], typed[j], resolver):
             clashes[i].add(j)
             clashes[j].add(i)
