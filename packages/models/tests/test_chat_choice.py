@@ -44,6 +44,20 @@ def test_the_manifests_template_comes_first() -> None:
     assert choose_template("gemma", file, "llama", None).source == BUILTIN_TEMPLATES["gemma"]
 
 
+@pytest.mark.parametrize(
+    "source", ["  {% if true %}\n a\n{% endif %}\n", "\n{{ tools }}\n\n", "{% set x = 1 %}\n{{ x }}", "a\n  "]
+)
+def test_a_file_may_have_a_template_for_tools_besides(source: str) -> None:
+    file = _file(chat_template=source, chat_template__tool_use=f"{source}for tools")
+    template = choose_template(None, file, "llama", None)
+    tools = [{"name": "clock"}]
+    assert template.render(CHAT) == ChatTemplate(source).render(CHAT)
+    expected = ChatTemplate(f"{source}for tools").render(CHAT, tools=tools)
+    assert template.render(CHAT, tools=tools) == expected
+    alone = choose_template(None, _file(chat_template__tool_use=source), "llama", None)
+    assert alone.source == source
+
+
 def test_the_files_own_template_comes_next() -> None:
     template = choose_template(None, _file(chat_template="own"), "llama", None)
     assert (template.source, template.name) == ("own", "the GGUF's chat template")

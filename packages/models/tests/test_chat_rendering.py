@@ -229,6 +229,18 @@ def test_rendering_twice_gives_the_same_text() -> None:
     assert template.render([SYSTEM, USER]) == template.render([SYSTEM, USER])
 
 
+QUEUE = (
+    "{% set ns = namespace(ids=[]) %}{% for m in messages %}{% set _ = ns.ids.append(m.role) %}{% endfor %}"
+    "{{ ns.ids.pop(0) }} {{ ns.ids }}"
+)
+
+
+def test_a_template_may_add_to_lists_that_it_has_written_itself() -> None:
+    template = ChatTemplate(QUEUE)
+    for _ in range(2):
+        assert template.render([SYSTEM, USER, ASSISTANT]) == "system ['user', 'assistant']"
+
+
 def test_rendering_does_not_change_the_messages() -> None:
     messages: list[dict[str, Any]] = [
         {"role": "developer", "content": [{"type": "text", "text": "a"}]},

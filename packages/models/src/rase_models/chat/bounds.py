@@ -1,6 +1,7 @@
 """Rewriting a parsed template so that what the sandbox cannot see is counted too.
 
 Loops, `~`, slices, comparisons and dict keys compile to plain Python; each becomes a call of the environment.
+So do lists that a template writes, which it may add to, unlike those that it is given.
 """
 
 from jinja2 import Environment, nodes
@@ -8,7 +9,7 @@ from jinja2.visitor import NodeTransformer
 
 
 def bound(template: nodes.Template, environment: Environment) -> nodes.Template:
-    """Return the template with its loops, `~`, slices, comparisons and dict keys counted."""
+    """Return the template with what the sandbox cannot see counted, and its own lists marked."""
     template = _Bounds().visit(template)
     template.set_environment(environment)
     return template
@@ -34,6 +35,10 @@ class _Bounds(NodeTransformer):
             return node
         parts = (node.arg.start, node.arg.stop, node.arg.step)
         return _call("cut", [node.node, *(part or nodes.Const(None) for part in parts)], node)
+
+    def visit_List(self, node: nodes.List) -> nodes.Call:  # noqa: N802
+        self.generic_visit(node)
+        return _call("own_list", [node], node)
 
     def visit_Compare(self, node: nodes.Compare) -> nodes.Compare:  # noqa: N802
         self.generic_visit(node)

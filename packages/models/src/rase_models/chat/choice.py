@@ -8,6 +8,8 @@ from rase_models.gguf import GgufFile
 from rase_models.tokenizers import Tokenizer
 
 TEMPLATE_KEY = "tokenizer.chat_template"
+_TOOLS_KEY = f"{TEMPLATE_KEY}.tool_use"
+"""What a file that has several templates, as Hermes 2 and 3 do, has for conversations with tools."""
 
 
 def choose_template(
@@ -49,9 +51,22 @@ def _named(template: str, tokens: dict[str, str]) -> ChatTemplate:
 
 def _own_template(file: GgufFile | None) -> str | None:
     try:
-        return None if file is None else file.string(TEMPLATE_KEY, None)
+        if file is None:
+            return None
+        return _joined(file.string(TEMPLATE_KEY, None), file.string(_TOOLS_KEY, None))
     except InvalidGguf as error:
         raise TemplateError(error.message, error.advice) from error
+
+
+def _joined(plain: str | None, for_tools: str | None) -> str | None:
+    """Return one template that is the one for tools where there are tools, and else the plain one.
+
+    Both begin at the beginning of a line.
+    """
+    if not plain or not for_tools:
+        return plain or for_tools
+    ways = (text.removesuffix("\n") for text in (for_tools, plain))  # as jinja does at the end of a text
+    return "{% if tools %}\n" + "{%+ else %}\n".join(ways) + "{%+ endif %}"
 
 
 def _special_tokens(tokenizer: Tokenizer | None) -> dict[str, str]:

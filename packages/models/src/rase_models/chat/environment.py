@@ -25,6 +25,7 @@ from rase_models.chat.guards import (
     FILTERS,
     METHODS,
     OPERATORS,
+    OwnList,
     check_readable,
     formatted,
     method_cost,
@@ -159,6 +160,10 @@ class TemplateEnvironment(ImmutableSandboxedEnvironment):
     def cut(self, value: Any, start: Any, stop: Any, step: Any) -> Any:
         """Do what a slice does."""
         return value[start:stop:step]
+
+    def own_list(self, items: list[Any]) -> OwnList:
+        """Return a list that a template writes as one that it may add to."""
+        return OwnList(items)
 
     def readable(self, value: Any) -> Any:
         """Return a value that is about to be compared or hashed."""

@@ -114,7 +114,13 @@ TEXT_METHODS: Mapping[str, Guard] = {
 }
 """The methods of str that a template may call; `format` has a guard of its own."""
 
+
+class OwnList(list[Any]):
+    """A list that a template has written itself, so that to change it changes no conversation."""
+
+
 METHODS: Mapping[type, frozenset[str]] = {
+    OwnList: frozenset(("count", "index", "copy", "append", "pop")),
     str: frozenset((*TEXT_METHODS, "format")),
     dict: frozenset(("get", "items", "keys", "values", "copy")),
     list: frozenset(("count", "index", "copy")),
@@ -123,7 +129,10 @@ METHODS: Mapping[type, frozenset[str]] = {
     float: frozenset(),
     bytes: frozenset(),
 }
-"""By type: the attributes that a template may see. Types that are not here go by the sandbox's own rules."""
+"""By type, the first counts: the attributes that a template may see.
+
+Types that are not here go by the sandbox's own rules.
+"""
 
 
 def method_cost(method: object, arguments: tuple[object, ...]) -> int:

@@ -10,6 +10,7 @@ from rase_core.errors import InvalidConversation, InvalidParameter, TemplateErro
 
 from rase_models.chat.budget import Budget, spending, whole_size
 from rase_models.chat.messages import Message, plain, plain_messages
+from rase_models.chat.tool_calls.told_calls import with_told_calls
 
 if TYPE_CHECKING:
     from jinja2 import Template
@@ -62,6 +63,7 @@ class ChatTemplate:
         the template is broken or does too much.
         """
         chat = plain_messages(messages, knows_developer="developer" in self.source)
+        chat = with_told_calls(chat, self.source)
         if continue_final_message:
             _leave_open(chat)
         text = self._run(chat, extra, add_generation_prompt and not continue_final_message)

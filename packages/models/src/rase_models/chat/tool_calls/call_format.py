@@ -39,6 +39,7 @@ class CallFormat:
         is_apart: whether arguments are written one by one, held to their own schemas alone.
         is_open: whether a call that lacks its end may lack arguments, too.
         growth: how calls begin that can be told while they are written; without it they come whole.
+        tell: what one call of the history looks like between the two, for templates that leave calls out.
         id_length: of the ids that the family's templates take; 0 for any.
     """
 
@@ -57,6 +58,7 @@ class CallFormat:
     is_apart: bool = False
     is_open: bool = False
     growth: Growth | None = None
+    tell: Callable[[Call], str] | None = None
     id_length: int = 0
 
     @property

@@ -2,7 +2,7 @@
 
 from rase_models.chat.tool_calls.call_format import CallFormat
 from rase_models.chat.tool_calls.growth import OBJECTS
-from rase_models.chat.tool_calls.json_calls import parse_json_calls, write_json_call
+from rase_models.chat.tool_calls.json_calls import parse_json_calls, tell_json_call, write_json_call
 
 GRANITE = CallFormat(
     name="granite",
@@ -12,4 +12,5 @@ GRANITE = CallFormat(
     write=write_json_call,
     is_list=True,
     growth=OBJECTS,
+    tell=tell_json_call,
 )

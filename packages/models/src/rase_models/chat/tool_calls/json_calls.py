@@ -32,6 +32,11 @@ def write_json_call(tool: Tool, arguments: str = "arguments") -> Sequence[Symbol
     return (Json(schema),)
 
 
+def tell_json_call(call: Call) -> str:
+    """Return the object of a call of the history."""
+    return json.dumps({"name": call.name, "arguments": call.arguments}, ensure_ascii=False)
+
+
 def json_object(text: str) -> Mapping[str, object]:
     """Return the object that a text is; raises MalformedCall."""
     try:

@@ -1,6 +1,7 @@
 """Calls written as a list of Python's: Llama 4 and LFM 2."""
 
 import ast
+import json
 from collections.abc import Sequence
 
 from rase_models.chat.tool_calls.call_format import Call, CallFormat, MalformedCall
@@ -49,6 +50,11 @@ def _write(tool: Tool) -> Sequence[Symbol]:
     return Text(f"{tool.name}("), *listed(arguments, required_of(tool), ", "), Text(")")
 
 
+def _tell(call: Call) -> str:
+    arguments = (f"{key}={json.dumps(value, ensure_ascii=False)}" for key, value in call.arguments.items())
+    return f"{call.name}({', '.join(arguments)})"
+
+
 LLAMA_PYTHONIC = CallFormat(
     name="llama-pythonic",
     begin="",
@@ -68,4 +74,5 @@ LFM2 = CallFormat(
     write=_write,
     is_apart=True,
     is_list=True,
+    tell=_tell,
 )
