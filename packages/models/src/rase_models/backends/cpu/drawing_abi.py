@@ -21,16 +21,22 @@ left; with a top_k it follows from top_p."""
 # Working memory.
 BUCKETS = 4096
 """Logits are counted by how far they are below the largest; in the last one are all that are further."""
-DIGITS = 2048
+KEY_DIGITS, DIGIT_VALUES = 4, 256
+"""Keys are sorted by the order of their logits, which has so many digits of so many values."""
 REST = 0
 """16 float32: the end of a row."""
 BUCKET_NUMBERS = 64
 """16 int32."""
 BUCKET_COUNTS = 128
 """int32 [BUCKETS]"""
-DIGIT_PLACES = BUCKET_COUNTS + 4 * BUCKETS
-"""int64 [DIGITS]"""
-ARRAYS = DIGIT_PLACES + 8 * DIGITS
+DIGIT_COUNTS = BUCKET_COUNTS + 4 * BUCKETS
+"""int64 [KEY_DIGITS][DIGIT_VALUES]"""
+DIGIT_FIRSTS = DIGIT_COUNTS + 8 * KEY_DIGITS * DIGIT_VALUES
+DIGIT_NEXTS = DIGIT_FIRSTS + 8 * DIGIT_VALUES
+"""int64 [DIGIT_VALUES], where keys of a value begin, and where the next one goes."""
+DIGIT_LINES = DIGIT_NEXTS + 8 * DIGIT_VALUES
+"""int64 [DIGIT_VALUES][8], keys that are not written yet."""
+ARRAYS = DIGIT_LINES + 64 * DIGIT_VALUES
 """Two of int64 [n] for keys, then float64 [n] for shares, then float32 [n] for logits in order."""
 
 

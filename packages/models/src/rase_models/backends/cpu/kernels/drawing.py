@@ -11,14 +11,18 @@ from rase_models.backends.cpu.drawing_abi import (
     BUCKET_COUNTS,
     BUCKET_NUMBERS,
     BUCKETS,
-    DIGIT_PLACES,
-    DIGITS,
+    DIGIT_COUNTS,
+    DIGIT_FIRSTS,
+    DIGIT_LINES,
+    DIGIT_NEXTS,
+    DIGIT_VALUES,
     DRAW_MEMORY,
     DRAW_PLACES,
     DRAW_WAYS,
     DRAWN,
     DRAWN_ROWS,
     DRAWN_TOKENS,
+    KEY_DIGITS,
     REST,
     WAY_MIN_P,
     WAY_NUMBERS,
@@ -42,6 +46,7 @@ from rase_models.backends.cpu.simd import (
     round_to_int,
     splat,
     store_f32,
+    store_f32x16,
     store_f64,
     store_i32,
     store_i32x16,
@@ -56,7 +61,9 @@ _STEP, _HALF_STEP = math.exp(-1 / _PER_UNIT), math.exp(-0.5 / _PER_UNIT)
 _SLACK = 1.0001
 """More than what rounding can move a logit across the edge of a bucket, or a share across a bound."""
 _ROUNDING = 2.0**-22
-_DIGIT_BITS = 11
+_DIGIT_BITS = 8
+_LINE = 8
+"""Keys that are written together, a vector's."""
 _TOKEN_BITS = 31
 """The lower bits of a key, which with the order of a logit above them leave the sign free."""
 _TOKEN = (1 << _TOKEN_BITS) - 1
@@ -166,37 +173,71 @@ def _collect(values: int, size: int, limit: int, top: int, keys: int) -> int:
 
 
 @compiled
-def _sort_by_digit(keys: int, count: int, sorted_keys: int, shift: int, places: int) -> None:
-    """Copy keys in the order of one digit, those of the same one in the order that they had."""
-    for digit in range(DIGITS):
-        store_i64(places + 8 * digit, 0)
+def _count_digits(keys: int, count: int, counts: int) -> None:
+    """Count how many keys have each value of each digit."""
+    for place in range(KEY_DIGITS * DIGIT_VALUES):
+        store_i64(counts + 8 * place, 0)
     for index in range(count):
-        place = places + 8 * ((load_i64(keys + 8 * index) >> shift) & (DIGITS - 1))
-        store_i64(place, load_i64(place) + 1)
-    before = 0
-    for digit in range(DIGITS):
-        here = load_i64(places + 8 * digit)
-        store_i64(places + 8 * digit, before)
-        before += here
-    for index in range(count):
-        key = load_i64(keys + 8 * index)
-        place = places + 8 * ((key >> shift) & (DIGITS - 1))
-        to = load_i64(place)
-        store_i64(sorted_keys + 8 * to, key)
-        store_i64(place, to + 1)
+        key = load_i64(keys + 8 * index) >> _TOKEN_BITS
+        for digit in range(KEY_DIGITS):
+            place = counts + 8 * (DIGIT_VALUES * digit + (key & (DIGIT_VALUES - 1)))
+            store_i64(place, load_i64(place) + 1)
+            key >>= _DIGIT_BITS
 
 
 @compiled
-def _sort(keys: int, count: int, spare: int, places: int) -> int:
-    """Sort keys, in order of tokens, by logits; returns where they are then."""
-    most = 0
+def _place_digits(counts: int, firsts: int, nexts: int) -> None:
+    """Turn how many keys have each value of a digit into where they begin."""
+    before = 0
+    for value in range(DIGIT_VALUES):
+        store_i64(firsts + 8 * value, before)
+        store_i64(nexts + 8 * value, before)
+        before += load_i64(counts + 8 * value)
+
+
+@compiled
+def _copy_keys(source: int, target: int, first: int, end: int) -> None:
+    """Copy keys of a line, which are at the ends of their places in it."""
+    for index in range(first, end):
+        store_i64(target + 8 * index, load_i64(source + 8 * (index & (_LINE - 1))))
+
+
+@compiled
+def _sort_by_digit(keys: int, count: int, sorted_keys: int, shift: int, counts: int, memory: int) -> None:
+    """Copy keys in the order of one digit, those of the same value in the order that they had.
+
+    Keys are written a line at a time: single ones, to so many places in turn, would be slow to find theirs.
+    """
+    firsts, nexts, lines = memory + DIGIT_FIRSTS, memory + DIGIT_NEXTS, memory + DIGIT_LINES
+    _place_digits(counts, firsts, nexts)
     for index in range(count):
-        most = max(most, load_i64(keys + 8 * index))
-    shift = _TOKEN_BITS
-    while (most >> shift) > 0:
-        _sort_by_digit(keys, count, spare, shift, places)
-        keys, spare = spare, keys
-        shift += _DIGIT_BITS
+        key = load_i64(keys + 8 * index)
+        value = (key >> shift) & (DIGIT_VALUES - 1)
+        line, place = lines + 8 * _LINE * value, load_i64(nexts + 8 * value)
+        store_i64(line + 8 * (place & (_LINE - 1)), key)
+        store_i64(nexts + 8 * value, place + 1)
+        if place & (_LINE - 1) == _LINE - 1:
+            first = place - (_LINE - 1)
+            if first >= load_i64(firsts + 8 * value):
+                store_f32x16(sorted_keys + 8 * first, load_f32x16(line))
+            else:
+                _copy_keys(line, sorted_keys, load_i64(firsts + 8 * value), place + 1)
+    for value in range(DIGIT_VALUES):
+        end = load_i64(nexts + 8 * value)
+        first = max(end & ~(_LINE - 1), load_i64(firsts + 8 * value))
+        _copy_keys(lines + 8 * _LINE * value, sorted_keys, first, end)
+
+
+@compiled
+def _sort(keys: int, count: int, spare: int, memory: int) -> int:
+    """Sort keys, in order of tokens, by logits; returns where they are then."""
+    _count_digits(keys, count, memory + DIGIT_COUNTS)
+    for digit in range(KEY_DIGITS):
+        counts, shift = memory + DIGIT_COUNTS + 8 * DIGIT_VALUES * digit, _TOKEN_BITS + _DIGIT_BITS * digit
+        value = (load_i64(keys) >> shift) & (DIGIT_VALUES - 1)
+        if load_i64(counts + 8 * value) < count:
+            _sort_by_digit(keys, count, spare, shift, counts, memory)
+            keys, spare = spare, keys
     return keys
 
 
@@ -303,7 +344,7 @@ def _draw(way: int, values: int, size: int, memory: int, places: int) -> int:
     _count(values, size, most, memory)
     top = _order(most, memory)
     count = _collect(values, size, _limit(most, _last_bucket(way, memory), memory), top, keys)
-    keys = _sort(keys, count, spare, memory + DIGIT_PLACES)
+    keys = _sort(keys, count, spare, memory)
     _write_values(keys, count, top, ordered)
     left = _left(way, ordered, count, most, sums, memory)
     if temperature != 1.0:
