@@ -48,7 +48,7 @@ def test_portable_code_still_uses_what_there_is() -> None:
 
 
 def test_only_processors_of_amd_take_weights_past_the_second_level() -> None:
-    assert choose(AVX2 | {"sse4a"}, Architecture.X86).weights_hint == 0
+    assert choose(AVX2 | {"sse4a"}, Architecture.X86).weights_hint == 1
     assert choose(AVX2, Architecture.X86).weights_hint == 2
 
 

@@ -76,7 +76,7 @@ class Code:
         self.builder.store(value, self.pointer(address, value.type), align=align)
 
     def prefetch(self, address: Value, locality: int) -> None:
-        """Ask for a cache line; locality 3 is the first level, 2 the second, 0 non-temporal."""
+        """Ask for a cache line; locality 3 is the first level, 2 the second, 1 the third, 0 non-temporal."""
         hints = [constant(I32, hint) for hint in (0, locality, 1)]
         self.call("llvm.prefetch.p0", VOID, [self.pointer(address, I8), *hints])
 
