@@ -139,7 +139,7 @@ def choose(features: frozenset[str], architecture: Architecture) -> InstructionS
     """Return the best instruction set whose features are all present."""
     for entry in INSTRUCTION_SETS.values():
         if entry.architecture is architecture and entry.features <= features:
-            # asking past the second level makes Intel's read at a third of the speed, and AMD's a little faster
+            # past the second level Intel's read at a third of the speed, and AMD's a little faster
             return replace(entry, weights_hint=1, kv_hint=3) if _AMD in features else entry
     portable = INSTRUCTION_SETS["portable"]
     return replace(
