@@ -3,6 +3,7 @@
 import importlib.util
 import json
 import os
+import re
 from functools import cache
 from pathlib import Path
 from types import ModuleType
@@ -23,6 +24,11 @@ RENDERED_ALL_THE_SAME = {
         "a template may add to lists of its own",
     ),
 }
+TOLD = {
+    "LFM2-8B-A1B": r"<\|tool_call_start\|>.*?<\|tool_call_end\|>",
+    "ibm-granite-granite-3.3-2B-Instruct": r"<\|tool_call\|>\[\{.*?(?=<\|end_of_text\|>)",
+}
+"""What stands for calls in the prompts of templates that leave them out."""
 pytestmark = pytest.mark.skipif(FOLDER is None, reason="RASE_TEMPLATES does not name a folder of templates")
 
 
@@ -52,6 +58,13 @@ def _source(name: str) -> str:
     return Path(FOLDER or "", f"{name}.jinja").read_text(encoding="utf-8")
 
 
+def _without_told_calls(name: str, conversation: str, texts: list[str | None]) -> list[str | None]:
+    if name not in TOLD or not conversation.startswith("call"):
+        return texts
+    assert all(text is not None and re.search(TOLD[name], text) for text in texts)
+    return [None if text is None else re.sub(TOLD[name], "", text) for text in texts]
+
+
 @pytest.mark.parametrize("name", GOLDENS["prompts"])
 def test_a_real_template_renders_or_refuses_what_is_on_record(name: str) -> None:
     for conversation, (expected, refused) in GOLDENS["prompts"][name].items():
@@ -60,7 +73,7 @@ def test_a_real_template_renders_or_refuses_what_is_on_record(name: str) -> None
             assert texts.count(None) < refused
         else:
             assert texts.count(None) == refused
-            assert _script().digest(texts) == expected, conversation
+            assert _script().digest(_without_told_calls(name, conversation, texts)) == expected, conversation
 
 
 @pytest.mark.parametrize("name", GOLDENS["whole"])
