@@ -13,7 +13,7 @@ from packaging.markers import Marker
 from packaging.requirements import Requirement
 from rase_core.device import DevicePreference
 from rase_core.errors import BackendFailure, BackendUnavailable
-from rase_models.backends import BACKENDS, BackendPlace
+from rase_models.backends import BACKENDS, BackendPlace, load_backend
 from rase_models.backends.base import Rows
 from rase_models.backends.cpu.instruction_set import instruction_set
 from rase_models.backends.extras import System, install_command, needs
@@ -100,10 +100,11 @@ def test_a_gpu_may_be_chosen_by_its_number() -> None:
     assert choose_device("CUDA:1") == "cuda:1"
 
 
-@pytest.mark.parametrize("name", ["cpu:1", "cuda:", "cuda:x"])
-def test_only_gpus_have_numbers(name: str) -> None:
-    with pytest.raises(BackendUnavailable, match="no such device"):
-        choose_device(name)
+@pytest.mark.parametrize("name", ["cpu:1", "metal:1", "cuda:", "cuda:x"])
+def test_only_gpus_of_cuda_have_numbers(name: str) -> None:
+    for choose in (choose_device, load_backend):
+        with pytest.raises(BackendUnavailable, match="no such device"):
+            choose(name)
 
 
 def test_the_reference_backend_passes_its_check() -> None:

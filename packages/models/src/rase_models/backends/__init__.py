@@ -6,6 +6,7 @@ from importlib import import_module
 from types import MappingProxyType
 from typing import NamedTuple, cast
 
+from rase_core.device import device_number
 from rase_core.errors import BackendUnavailable
 
 from rase_models.backends.base import Backend
@@ -37,7 +38,8 @@ def load_backend(name: str, places: BackendPlaces = BACKENDS) -> Backend:
 
     BackendUnavailable says which names there are, which extra to install, or why a library cannot be loaded.
     """
-    kind, _, number = name.partition(":")
+    kind, colon, _ = name.partition(":")
+    number = device_number(name) if colon else None
     if kind not in places:
         advice = f"use the device auto, or one of {', '.join(places)}"
         raise BackendUnavailable(name, "this version of rase has no such backend", advice)
@@ -45,7 +47,7 @@ def load_backend(name: str, places: BackendPlaces = BACKENDS) -> Backend:
     with library_faults(kind, place.extras):
         module = import_module(place.module)
         make = getattr(module, place.attribute)
-        return cast(Backend, make(ordinal=int(number)) if number else make())
+        return cast(Backend, make() if number is None else make(ordinal=number))
 
 
 @contextmanager
