@@ -29,6 +29,16 @@ def oracle_path() -> Path:
 
 
 @pytest.fixture(scope="session")
+def oracle_architectures(oracle_path: Path) -> list[Path]:
+    """The files of architectures that run, each with reference values beside it."""
+    from rase_models.architectures import supported_architectures
+    from rase_models.gguf import open_gguf
+
+    paths = sorted((oracle_path / "architectures").glob("*.gguf"))
+    return [path for path in paths if open_gguf(path).architecture in supported_architectures()]
+
+
+@pytest.fixture(scope="session")
 def tiny_path(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The path of a complete model of random weights; not to be changed."""
     from rase_models.testing import write_tiny_model
