@@ -8,6 +8,7 @@ groups: they become the nearest of 256 levels, spaced so that the half with the 
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from itertools import product
 from types import MappingProxyType
 
 import numpy as np
@@ -54,11 +55,16 @@ class AffineForm:
 
 def pack(codes: NDArray[np.integer], bits: int) -> NDArray[np.uint32]:
     """Join codes [..., columns] to one stream of bits, lowest first: uint32 [..., columns * bits / 32]."""
-    eights = codes.reshape(*codes.shape[:-1], -1, 8).astype(np.uint64)
-    shifts = np.arange(0, 8 * bits, bits, dtype=np.uint64)
-    words = np.bitwise_or.reduce(eights << shifts, axis=-1)
-    stream = words.astype("<u8")[..., None].view(np.uint8)[..., :bits]
-    return np.ascontiguousarray(stream).reshape(*codes.shape[:-1], -1).view("<u4")
+    eights = np.ascontiguousarray(codes, np.uint8).reshape(*codes.shape[:-1], -1, 8)
+    if bits == 8:
+        return eights.reshape(codes.shape).view("<u4")
+    stream = np.zeros((*eights.shape[:-1], bits), np.uint8)
+    for byte, place in product(range(bits), range(8)):
+        shift = bits * place - 8 * byte
+        if -bits < shift < 8:
+            code = eights[..., place]
+            stream[..., byte] |= code << shift if shift >= 0 else code >> -shift
+    return stream.reshape(*codes.shape[:-1], -1).view("<u4")
 
 
 def _half(blocks: Blocks, field: str) -> Floats:
