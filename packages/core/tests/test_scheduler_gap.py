@@ -144,6 +144,35 @@ def test_a_prompt_gets_on_where_others_take_the_cores_now_and_then(streams: int)
     assert steps_with(0.3) < 1.4 * steps_with(0.0)
 
 
+@pytest.mark.parametrize("streams", [1, 8])
+def test_a_prompt_gets_on_where_all_steps_are_slow_from_when_it_comes(streams: int) -> None:
+    def steps_at(pace: float) -> int:
+        machine = Machine()
+        for _ in range(streams):
+            machine.submit(8, 3000)
+        machine.steps(60)
+        normal = machine.batches[-1][1]
+        machine.noise = lambda: pace
+        prompt, before = machine.submit(2000, 1), len(machine.batches)
+        while not prompt.is_done:
+            machine.steps(1)
+        assert max(seconds for _, seconds in machine.batches[before:]) < 4 * pace * normal
+        return len(machine.batches) - before
+
+    assert steps_at(3.0) < 1.6 * steps_at(1.0)
+
+
+def test_a_long_prompt_lets_steps_be_normal_now_and_then() -> None:
+    machine = Machine()
+    machine.submit(8, 3000)
+    machine.steps(40)
+    prompt, before = machine.submit(2000, 1), len(machine.batches)
+    while not prompt.is_done:
+        machine.steps(1)
+    rows = [rows for rows, _ in machine.batches[before:]]
+    assert 0.04 < rows.count(1) / len(rows) < 0.1
+
+
 def test_first_come_is_first_served() -> None:
     machine = Machine()
     machine.submit(8, 3000)

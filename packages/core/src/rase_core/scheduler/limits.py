@@ -17,5 +17,5 @@ class SchedulerLimits:
     waiting: int = 64
     running: int = 64
     cached_tokens: int | None = None
-    gap_steps: float = 2.5
+    gap_steps: float = 2.25
     idle_seconds: float = 0.2

@@ -3,7 +3,10 @@
 from collections import deque
 from statistics import median
 
-_SAMPLES = 5
+_SAMPLES, _ENOUGH = 5, 3
+"""Steps that count, and how many of one number of streams are enough to tell what is normal for it."""
+_FRESH = 16
+"""After so many steps with a prompt comes one without."""
 _ROUND_TO = 8
 _FIRST = 8
 _DEEPER, _SHALLOW = 2, 256
@@ -15,22 +18,24 @@ class PrefillPace:
 
     While streams run, a step is to take at most `gap_steps` times as long as one without a prompt;
     `idle_seconds` otherwise. A number of streams that is new gets one step without a prompt, to learn what is
-    normal for it. The first chunks are small, since nothing is known of them; so are those of a prompt that
-    goes on much deeper in a context than the latest, where attention makes tokens dearer.
+    normal for it, and a long prompt leaves such steps now and then: what makes all steps slow is not its
+    doing. The first chunks are small, since nothing is known of them; so are those of a prompt that goes on
+    much deeper in a context than the latest, where attention makes tokens dearer.
     """
 
-    def __init__(self, gap_steps: float = 2.5, idle_seconds: float = 0.2) -> None:
+    def __init__(self, gap_steps: float = 2.25, idle_seconds: float = 0.2) -> None:
         self._gap_steps, self._idle_seconds = gap_steps, idle_seconds
         self._normal: dict[int, deque[float]] = {}
         self._beside_streams = _Chunk(_FIRST)
         self._alone = _Chunk(2 * _FIRST)
         self._depth = 0
+        self._since_normal = 0
 
     def tokens(self, streams: int) -> int:
         """Return how many prompt tokens to add to the next step of so many streams."""
         if not streams:
             return self._alone.size(self._idle_seconds)
-        if streams not in self._normal:
+        if streams not in self._normal or self._since_normal >= _FRESH:
             return 0
         return self._beside_streams.size((self._gap_steps - 1) * self._normal_seconds(streams))
 
@@ -43,6 +48,7 @@ class PrefillPace:
 
     def measured(self, streams: int, prefilled: int, seconds: float, depth: int = 0) -> None:
         """Learn what a step of so many streams and prompt tokens, the deepest at this position, took."""
+        self._since_normal = self._since_normal + 1 if prefilled and streams else 0
         if prefilled:
             self._depth = depth
         if not prefilled:
@@ -53,8 +59,11 @@ class PrefillPace:
             self._beside_streams.measured(prefilled, max(seconds - self._normal_seconds(streams), 0.0))
 
     def _normal_seconds(self, streams: int) -> float:
+        own = self._normal[streams]
+        if len(own) >= _ENOUGH:
+            return min(own)  # where others compute, too, some take longer
         # A step of more streams takes no less: the least of theirs is safe from one slow sample.
-        return min(median(samples) for number, samples in self._normal.items() if number >= streams)
+        return min(min(samples) for number, samples in self._normal.items() if number >= streams)
 
 
 class _Chunk:
