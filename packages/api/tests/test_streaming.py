@@ -137,3 +137,11 @@ def test_streamed_and_whole_answers_have_the_same_text(client: httpx.Client) -> 
     chunks = events(client.post("/v1/chat/completions", json=CHAT))
     streamed = "".join(chunk["choices"][0]["delta"].get("content", "") for chunk in chunks)
     assert streamed == whole["choices"][0]["message"]["content"] == "Paris."
+
+
+def test_white_space_is_not_held_back_until_the_text_after_it() -> None:
+    text = "A.\n\n b \n"
+    with served(create_app(ScriptedEngine(text))) as url:
+        chunks = events(httpx.post(f"{url}/v1/chat/completions", json=CHAT))
+    pieces = [chunk["choices"][0]["delta"].get("content") for chunk in chunks]
+    assert pieces == ["", *text, None]
