@@ -144,7 +144,10 @@ def test_every_type_multiplies_and_is_looked_up(type_: GgmlType, rows: int, devi
 
 
 @pytest.mark.parametrize("seed", [1, pytest.param(5, marks=pytest.mark.slow)])
-@pytest.mark.parametrize("architecture", ["gemma3", "gpt-oss", "mamba2", "qwen35"])
+@pytest.mark.parametrize(
+    "architecture",
+    ["bailingmoe2", "deepseek2", "gemma3", "gemma3n", "gpt-oss", "gpt2", "mamba2", "qwen35", "rwkv7"],
+)
 def test_no_kernel_depends_on_the_order_of_threads(architecture: str, seed: int, tmp_path: Path) -> None:
     path = model(tmp_path, architecture)
     decoders = [decoder_of(path, EmulatedDevice(order)) for order in (0, seed)]
