@@ -77,6 +77,14 @@ def test_a_token_of_the_worst_scores_is_never_written(score: float) -> None:
     assert tokenizer.encode("ab") == [FIRST + 1, FIRST + 2]
 
 
+@pytest.mark.parametrize("score, taken", [(1e308, True), (-1e308, False)])
+def test_scores_that_cannot_be_reckoned_with_are_as_good_as_the_last_that_can(
+    score: float, taken: bool
+) -> None:
+    tokenizer = _tokenizer({"a": 0.0}, scores=np.full(FIRST + 1, score))
+    assert (tokenizer.encode("a") == [FIRST]) == taken
+
+
 def test_a_huge_score_is_taken() -> None:
     assert _tokenizer({"ab": 3e38, "b": -3.0, "abb": 2.0}).encode("abb") == [FIRST, FIRST + 1]
 

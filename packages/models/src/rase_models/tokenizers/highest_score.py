@@ -70,7 +70,8 @@ class HighestScore:
 
 def _text_ids(vocabulary: Vocabulary, scores: NDArray[np.float64]) -> dict[str, int]:
     """Return the tokens that texts are written with."""
-    taken = np.isin(vocabulary.kinds, _TEXT) & np.isfinite(scores) & (-scores * _WHOLE < _MOST_COST - 0.5)
+    costs = -scores.clip(-_BOUND, _BOUND) * _WHOLE
+    taken = np.isin(vocabulary.kinds, _TEXT) & np.isfinite(scores) & (costs < _MOST_COST - 0.5)
     byte_ids = vocabulary.byte_ids()
     taken[byte_ids[byte_ids >= 0]] = False  # whatever kind the file gives them
     ids: list[int] = np.flatnonzero(taken).tolist()
@@ -79,7 +80,7 @@ def _text_ids(vocabulary: Vocabulary, scores: NDArray[np.float64]) -> dict[str, 
 
 def _cost(score: float) -> int:
     """Return what a token costs: its score below zero, rounded, halves away from zero."""
-    whole = math.floor(abs(score) * _WHOLE + 0.5)
+    whole = math.floor(min(abs(score), _BOUND) * _WHOLE + 0.5)
     return int(math.copysign(min(whole, _BOUND), -score))
 
 
