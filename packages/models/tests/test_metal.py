@@ -28,7 +28,7 @@ from rase_models.testing_sketches import TENSORS, sketch, write_gguf
 mx = pytest.importorskip("mlx.core", reason="MLX is not installed: pip install 'rase-models[metal]'")
 
 from rase_models.backends import BACKENDS, load_backend  # noqa: E402
-from rase_models.backends.metal import MetalBackend, device  # noqa: E402
+from rase_models.backends.metal import MetalBackend, attention, device  # noqa: E402
 from rase_models.backends.metal.activations import PLAIN_GATES  # noqa: E402
 from rase_models.backends.metal.affine import AFFINE, GROUP, pack  # noqa: E402
 from rase_models.backends.metal.groups import groups_of, window_of  # noqa: E402
@@ -280,6 +280,13 @@ def test_what_is_fused_for_a_gpu_is_as_one_operation_after_the_other(activation:
         np.testing.assert_allclose(found, np.array(plain(*given)), rtol=1e-6, atol=1e-6)
 
 
+def test_mlx_is_told_how_much_it_may_take_and_keep() -> None:
+    limit = 1 << 33
+    before = mx.set_memory_limit(limit), mx.set_cache_limit(0)
+    device.Device(is_gpu=True, dtype=mx.float32, limit=limit).bound()
+    assert (mx.set_memory_limit(before[0]), mx.set_cache_limit(before[1])) == (limit, limit // 8)
+
+
 def limited(nbytes: int) -> MetalBackend:
     """Return a backend that may take so much more memory than is taken."""
     return MetalBackend(device.Device(False, mx.float32, limit=mx.get_active_memory() + nbytes))
@@ -290,7 +297,9 @@ def test_weights_that_are_more_than_the_device_should_take_are_refused_with_the_
 ) -> None:
     file = open_gguf(model(tmp_path, "llama"))
     gc.collect()
-    needed = MetalBackend().memory_needs(build_program(file), file.tensors).weights
+    needs = limited(1 << 30).memory_needs(build_program(file), file.tensors)
+    needed = needs.weights
+    assert needs.free == 1 << 30
     with pytest.raises(
         DeviceOutOfMemory, match=r"the weights of .* take .* MB beside .* MB in use; .* may be"
     ):
@@ -310,6 +319,17 @@ def test_keys_and_values_that_are_more_than_the_device_should_take_are_refused(t
     with pytest.raises(DeviceOutOfMemory, match="keys and values of a layer take"):
         runner.reserve(0, 64)
     assert [cache.keys.shape[0] for cache in runner._caches] == [2, 2]
+
+
+@pytest.mark.parametrize("architecture", ["llama", "gemma2", "mpt", "gpt-oss"])
+def test_rows_attend_in_pieces_where_there_would_be_too_many_scores(
+    architecture: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path, tokens = model(tmp_path, architecture), TOKENS * 3
+    wanted = load_decoder(path, device="metal").logits(tokens)
+    monkeypatch.setattr(attention, "_MOST_SCORES", 1000)
+    found = load_decoder(path, device="metal").logits(tokens)
+    np.testing.assert_allclose(found, wanted, rtol=1e-4, atol=1e-4)
 
 
 @pytest.mark.skipif(device.has_gpu(), reason="there is an Apple GPU")

@@ -1,6 +1,7 @@
 """The Metal backend's own kernels, compiled for the CPU by a C++ compiler, against the reading of files."""
 
 from collections.abc import Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -192,6 +193,14 @@ def test_planted_faults_are_found(body: str, fault: str) -> None:
         planted(body)
 
 
+@pytest.mark.parametrize(("size", "is_refused"), [(7, True), (8, False)])
+def test_a_pointer_into_an_array_that_mlx_puts_among_constants_is_found(size: int, is_refused: bool) -> None:
+    kernel = emulated("planted", ["x"], ["out"], "const device float* from = x; out[0] = from[0];")
+    launch = {"grid": (32, 1, 1), "threadgroup": (32, 1, 1), "output_shapes": [(1,)]}
+    with pytest.raises(RuntimeError, match="volatile") if is_refused else nullcontext():
+        kernel(inputs=[mx.ones(size)], output_dtypes=[mx.float32], **launch)
+
+
 def test_what_a_kernel_leaves_unwritten_is_no_number() -> None:
     assert np.isnan(planted("if (thread_position_in_grid.x > 0) out[thread_position_in_grid.x] = 1.0f;")[0])
 
@@ -235,7 +244,7 @@ def test_a_kernel_that_fails_its_check_is_replaced_by_another_form_and_a_warning
 
 
 @pytest.mark.parametrize("make", [None, emulated, Emulation(1)])
-@pytest.mark.parametrize(("rows", "columns"), [(1, 32), (3, 1000)])
+@pytest.mark.parametrize(("rows", "columns"), [(1, 4), (1, 32), (3, 1000)])
 def test_rows_are_narrowed_to_float16_whatever_their_size(
     make: Emulation | None, rows: int, columns: int
 ) -> None:

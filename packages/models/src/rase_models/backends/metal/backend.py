@@ -52,7 +52,8 @@ class MetalBackend:
     ) -> MemoryNeeds:
         """Say what a program would take, by the tensors of its file."""
         weights = sum(matrix_nbytes(tensors[name], self._device) for name in program.tensors)
-        return MemoryNeeds(weights, 4 * MAX_ROWS * sum(program.buffers.values()), MAX_ROWS)
+        workspace = 4 * MAX_ROWS * sum(program.buffers.values())
+        return MemoryNeeds(weights, workspace, MAX_ROWS, self._device.free_nbytes())
 
     def load(
         self,

@@ -18,6 +18,7 @@ from rase_models.gguf.types import GgmlType
 
 MLX_ERRORS = (RuntimeError, ValueError)
 """What MLX raises while it describes or computes."""
+_CACHE_SHARE = 8
 _MEMORY_WORDS = ("allocate", "Insufficient Memory", "OutOfMemory")
 
 
@@ -60,6 +61,10 @@ class Device:
         kind = "Metal" if self.is_gpu else "MLX on the CPU, for tests"
         return f"{name} ({kind}), mlx {version('mlx')}"
 
+    def free_nbytes(self) -> int | None:
+        """Return how many bytes more it should take, None where nobody says."""
+        return None if self.limit is None else max(self.limit - mx.get_active_memory(), 0)
+
     def check_room(self, what: str, nbytes: int) -> None:
         """Raise DeviceOutOfMemory if so many bytes, beside those in use, are more than it should take."""
         held = mx.get_active_memory()
@@ -71,9 +76,10 @@ class Device:
             )
 
     def bound(self) -> None:
-        """Tell MLX to free what it keeps of old buffers before it takes more than it should."""
+        """Tell MLX how much it may take, and how much of that may be buffers that nobody uses any more."""
         if self.is_gpu and self.limit is not None:
             mx.set_memory_limit(self.limit)
+            mx.set_cache_limit(self.limit // _CACHE_SHARE)
 
 
 def _megabytes(nbytes: int) -> str:
