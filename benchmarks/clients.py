@@ -7,11 +7,13 @@ import statistics
 import time
 from collections import Counter
 from collections.abc import AsyncIterator, Iterable, Mapping
-from contextlib import asynccontextmanager
+from contextlib import aclosing, asynccontextmanager
 from dataclasses import dataclass, field
 from itertools import pairwise
 
+import h11
 import httpx
+from posting import posted
 
 WORDS = ("anchor", "bridge", "candle", "desert", "ember", "forest", "glacier", "hollow", "island", "jungle")
 LIMIT_SECONDS = 600.0
@@ -62,29 +64,30 @@ class Server:
         messages = [{"role": "user", "content": text}]
         return {"model": self.model, "messages": messages, "stream": True, "temperature": 0}
 
-    async def chat(self, client: httpx.AsyncClient, text: str, max_tokens: int, **more: object) -> Seen:
+    async def chat(self, text: str, max_tokens: int, **more: object) -> Seen:
         """Stream an answer to the end."""
         seen = Seen(time.perf_counter())
         body = self.question(text) | {"max_tokens": max_tokens, "stream_options": {"include_usage": True}}
         try:
-            await _read(client, body | more, seen)
-        except httpx.HTTPError as error:
+            async with asyncio.timeout(LIMIT_SECONDS):
+                await _read(self.url, body | more, seen)
+        except (OSError, h11.RemoteProtocolError) as error:
             seen.error = f"{type(error).__name__}: {error}"
         return seen
 
 
-async def _read(client: httpx.AsyncClient, body: Mapping[str, object], seen: Seen) -> None:
-    async with client.stream("POST", "/v1/chat/completions", json=body) as response:
-        seen.status = response.status_code
-        if seen.status != httpx.codes.OK:
-            seen.text = (await response.aread()).decode(errors="replace")
-            return
-        async for line in response.aiter_lines():
-            if line == "data: [DONE]":
+async def _read(url: str, body: Mapping[str, object], seen: Seen) -> None:
+    async with aclosing(posted(url, "/v1/chat/completions", body)) as lines:
+        async for line in lines:
+            if isinstance(line, int):
+                seen.status = line
+            elif seen.status != httpx.codes.OK:
+                seen.text += line.decode(errors="replace")
+            elif line == b"data: [DONE]":
                 seen.is_whole = True
-            elif line.startswith("data: "):
-                _note(json.loads(line.removeprefix("data: ")), seen)
-    if not seen.is_whole:
+            elif line.startswith(b"data: "):
+                _note(json.loads(line.removeprefix(b"data: ")), seen)
+    if seen.status == httpx.codes.OK and not seen.is_whole:
         seen.error = "the stream ended before its end"
 
 
@@ -120,8 +123,7 @@ class Load:
     async def run(self, server: Server) -> dict[str, float]:
         """Return tokens/s of all together, the median seconds to the first text, and the failures."""
         started = time.perf_counter()
-        async with server.connected(self.clients) as client:
-            answers = await asyncio.gather(*(self._ask(server, client, i) for i in range(self.clients)))
+        answers = await asyncio.gather(*(self._ask(server, i) for i in range(self.clients)))
         seconds = time.perf_counter() - started
         seen = [answer for some in answers for answer in some]
         good = [answer for answer in seen if answer.is_whole]
@@ -131,11 +133,11 @@ class Load:
             "failed": len(seen) - len(good),
         }
 
-    async def _ask(self, server: Server, client: httpx.AsyncClient, number: int) -> list[Seen]:
+    async def _ask(self, server: Server, number: int) -> list[Seen]:
         beginning = words(self.shared, "shared")
         texts = (words(self.words, (self.clients, number, i)) for i in range(self.requests))
         asks = [f"{beginning} Tell a long story with these words: {text}" for text in texts]
-        return [await server.chat(client, ask, self.max_tokens) for ask in asks]
+        return [await server.chat(ask, self.max_tokens) for ask in asks]
 
 
 async def longest_gap(
@@ -149,29 +151,26 @@ async def longest_gap(
     Returns the median seconds between two pieces of text of a stream before, and the most while the prompt
     is computed, and the seconds until the answer to it begins.
     """
-    async with server.connected(streams + 1) as client:
-        running = [Seen() for _ in range(streams)]
-        bias = {str(token): -100 for token in silent}
-        endless = [_endless(server, client, i, seen, bias) for i, seen in enumerate(running)]
-        tasks = [asyncio.create_task(stream) for stream in endless]
-        while min(len(seen.times) for seen in running) < 60:
-            await asyncio.sleep(0.01)
-        arrived = time.perf_counter()
-        late = await server.chat(client, words(prompt_words, seed), 8, ignore_eos=True)
-        ended = late.asked + late.first
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
+    running = [Seen() for _ in range(streams)]
+    bias = {str(token): -100 for token in silent}
+    endless = [_endless(server, i, seen, bias) for i, seen in enumerate(running)]
+    tasks = [asyncio.create_task(stream) for stream in endless]
+    while min(len(seen.times) for seen in running) < 60:
+        await asyncio.sleep(0.01)
+    arrived = time.perf_counter()
+    late = await server.chat(words(prompt_words, seed), 8, ignore_eos=True)
+    ended = late.asked + late.first
+    for task in tasks:
+        task.cancel()
+    await asyncio.gather(*tasks, return_exceptions=True)
     before = [gap for seen in running for gap in _between(seen, 0.0, arrived)[20:]]
     during = [gap for seen in running for gap in _between(seen, arrived, ended)]
     return {"normal_s": statistics.median(before), "most_s": max(during), "first_s": late.first}
 
 
-async def _endless(
-    server: Server, client: httpx.AsyncClient, number: int, seen: Seen, bias: Mapping[str, float]
-) -> None:
+async def _endless(server: Server, number: int, seen: Seen, bias: Mapping[str, float]) -> None:
     body = server.question(words(20, number)) | {"max_tokens": 4000, "ignore_eos": True, "logit_bias": bias}
-    await _read(client, body, seen)
+    await _read(server.url, body, seen)
 
 
 def _between(seen: Seen, start: float, end: float) -> list[float]:
@@ -181,7 +180,5 @@ def _between(seen: Seen, start: float, end: float) -> list[float]:
 
 async def crowd(server: Server, clients: int, max_tokens: int) -> Counter[str]:
     """Let so many ask at once; return how often each status came, and each error."""
-    async with server.connected(clients) as client:
-        asks = [server.chat(client, words(20, i), max_tokens) for i in range(clients)]
-        answers = await asyncio.gather(*asks)
+    answers = await asyncio.gather(*(server.chat(words(20, i), max_tokens) for i in range(clients)))
     return Counter(answer.error or str(answer.status) for answer in answers)

@@ -36,9 +36,8 @@ class Soak:
 
     async def run(self, clients: int) -> None:
         """Learn the references, and let so many clients come and go."""
-        async with self.server.connected(1) as client:
-            for number in range(REFERENCES):
-                self.references[number] = await self._answer(client, number)
+        for number in range(REFERENCES):
+            self.references[number] = await self._answer(number)
         self.until = time.monotonic() + self.seconds
         await asyncio.gather(*(self._live(random.Random(i)) for i in range(clients)))
 
@@ -61,16 +60,16 @@ class Soak:
         except httpx.HTTPError as error:
             self._fail(f"{type(error).__name__}: {error}")
 
-    async def _compare(self, client: httpx.AsyncClient, chance: random.Random) -> None:
+    async def _compare(self, _: httpx.AsyncClient, chance: random.Random) -> None:
         number = chance.randrange(REFERENCES)
-        answer = await self._answer(client, number)
+        answer = await self._answer(number)
         if answer and answer != self.references[number]:
             self._fail(f"question {number} was answered otherwise: {answer!r}")
         self.counts["compared"] += bool(answer)
 
-    async def _answer(self, client: httpx.AsyncClient, number: int) -> str:
+    async def _answer(self, number: int) -> str:
         seen = await self.server.chat(
-            client, words(12 + 8 * number, number), 40, seed=number, temperature=0.8 * (number % 2)
+            words(12 + 8 * number, number), 40, seed=number, temperature=0.8 * (number % 2)
         )
         self._note(seen.status, seen.error or seen.text)
         if seen.error:
