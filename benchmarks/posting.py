@@ -5,7 +5,7 @@ The clients of a benchmark run on the server's cores: what they take is taken fr
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncGenerator, Mapping
 from urllib.parse import urlsplit
 
 import h11
@@ -13,7 +13,7 @@ import h11
 _PIECE = 1 << 16
 
 
-async def posted(url: str, path: str, body: Mapping[str, object]) -> AsyncIterator[int | bytes]:
+async def posted(url: str, path: str, body: Mapping[str, object]) -> AsyncGenerator[int | bytes, None]:
     """Post JSON; yield the status of the answer, and then its lines as they come, without their ends.
 
     Raises OSError, and h11.RemoteProtocolError for an answer that ends too early.
