@@ -414,6 +414,61 @@ def test_spaces_between_tokens_of_json_are_bounded(compiler: FormatCompiler, tok
     assert not admits(compiler, tokenizer, form, "{" + " " * 200 + "}")
 
 
+@pytest.mark.parametrize("form", [ResponseFormat.choice(["x" * 60_000]), ResponseFormat.regex("a{40000}")])
+def test_long_texts_that_must_come_are_looked_for_once(
+    compiler: FormatCompiler, tokenizer: Tokenizer, form: ResponseFormat
+) -> None:
+    compiled = compiler.compile(form)
+    rules = compiled()
+    known = list(rules.forced())
+    assert len(known) > 5000
+    started = time.thread_time()
+    for token in known[:500]:
+        assert rules.forced()[0] == token and rules.allowed().nonzero()[0].tolist() == [token]
+        rules.accept(token)
+    assert time.thread_time() - started < 1
+    again = compiled()
+    for token in known[:500]:
+        again.accept(token)
+    text = tokenizer.decode(list(rules.forced())[:50], skip_special_tokens=False)
+    assert text == tokenizer.decode(list(again.forced())[:50], skip_special_tokens=False)
+
+
+@pytest.mark.parametrize("pattern", ["a{99999}", "((a{1000}){1000}){1000}"])
+def test_a_text_that_must_come_and_is_too_long_to_be_followed_is_refused(
+    compiler: FormatCompiler, pattern: str
+) -> None:
+    started = time.thread_time()
+    with pytest.raises(UnenforceableFormat, match="too many possibilities"):
+        compiler.compile(ResponseFormat.regex(pattern))
+    assert time.thread_time() - started < 2
+
+
+def test_an_answer_that_becomes_too_much_with_every_token_ends(
+    compiler: FormatCompiler, tokenizer: Tokenizer
+) -> None:
+    rules = compiler.compile(ResponseFormat.regex("(b|c)a{99999}"))()
+    rules.accept(tokenizer.encode("b", add_special_tokens=False)[0])
+    with pytest.raises(ConstraintFailure, match="too many possibilities"):
+        for _ in range(20):
+            rules.accept(rules.forced()[0])
+
+
+def test_annotations_do_not_count_where_a_schema_is_long(
+    compiler: FormatCompiler, tokenizer: Tokenizer
+) -> None:
+    said = {"description": "d" * 60_000, "title": "t" * 60_000, "default": ["x" * 60_000]}
+    named = {
+        "description": {"type": "integer", **said},
+        "default": {"enum": ["a"], "examples": ["y" * 60_000]},
+    }
+    schema = {"type": "object", "properties": named, "additionalProperties": False, **said}
+    form = ResponseFormat.json_schema(schema)
+    assert admits(compiler, tokenizer, form, '{"description": 1, "default": "a"}')
+    assert not admits(compiler, tokenizer, form, '{"description": "a"}')
+    assert not admits(compiler, tokenizer, form, '{"default": "b"}')
+
+
 def test_the_last_formats_are_kept(compiler: FormatCompiler) -> None:
     form = ResponseFormat.choice(["kept"])
     assert compiler.compile(form) is compiler.compile(form)

@@ -118,7 +118,7 @@ class FormatCompiler:
             raise _fault(form, matcher.get_error())
         compiled = CompiledFormat(make, self.text_tokens)
         try:
-            compiled()
+            _begin(compiled())
         except ConstraintFailure as error:
             raise _fault(form, error.reason) from error
         return compiled
@@ -133,6 +133,12 @@ class FormatCompiler:
         tokens = np.ones(self._tokenizer.vocab_size, np.bool_)
         tokens[[end for end in self._tokenizer.eos_token_ids if end < tokens.size]] = False
         return tokens
+
+
+def _begin(rules: FormatMatcher) -> None:
+    """Follow what must come first; raises ConstraintFailure where that is a text too long to be followed."""
+    for token in rules.forced()[:2]:
+        rules.accept(token)
 
 
 def _fault(form: ResponseFormat, text: str) -> UnenforceableFormat:

@@ -13,6 +13,10 @@ if TYPE_CHECKING:
     from llguidance import LLMatcher
 
 
+_FEW = 16
+"""A matcher that is too much again after so few tokens will be so always."""
+
+
 class FormatMatcher:
     """A `Constraint` of rase_core. `text_tokens`, bool [vocab], leaves out the tokens that end an answer.
 
@@ -24,6 +28,7 @@ class FormatMatcher:
         self._matcher, self._text_tokens, self._renew = matcher, text_tokens, renew
         self._tokens: list[int] = []
         self._forced: Sequence[int] = ()
+        self._next_renewal = 0
         self._allowed = self._mask()
 
     def allowed(self) -> Allowed:
@@ -37,8 +42,12 @@ class FormatMatcher:
     def accept(self, token: int) -> None:
         """Count a token as part of the answer."""
         self._tokens.append(token)
-        self._matcher.consume_token(token)
-        self._allowed = self._mask()
+        is_taken, known = self._matcher.consume_token(token), self._forced
+        if is_taken and len(known) > 1 and token == known[0]:
+            self._forced = known[1:]  # to look for them again takes as long as all of them are
+            self._allowed = self._only(known[1])
+        else:
+            self._allowed = self._mask()
 
     @property
     def may_end(self) -> bool:
@@ -55,9 +64,9 @@ class FormatMatcher:
         try:
             return self._next()
         except ConstraintFailure as error:
-            if error.reason != TOO_LARGE:
+            if error.reason != TOO_LARGE or len(self._tokens) < self._next_renewal:
                 raise
-        self._matcher = self._renew()
+        self._matcher, self._next_renewal = self._renew(), len(self._tokens) + _FEW
         self._matcher.consume_tokens(self._tokens)
         return self._next()
 

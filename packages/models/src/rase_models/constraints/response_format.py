@@ -8,6 +8,8 @@ from typing import Self
 
 from rase_core.errors import UnenforceableFormat
 
+from rase_models.constraints.schema.annotations import without_annotations
+
 JSON_WHITESPACE = r"\x20|\x0D?\x0A[\x20\x09]{0,24}"
 """Between the tokens of JSON: a space, or a new line with its indentation.
 
@@ -62,11 +64,13 @@ class ResponseFormat:
     def json_schema(cls, schema: Mapping[str, object] | bool) -> Self:
         """Return the format of JSON that a schema describes, with the properties in the schema's order.
 
-        Raises UnenforceableFormat when it is no JSON object, and for false.
+        One whose text is too long loses its annotations, which it is not enforced by. Raises
+        UnenforceableFormat when it is no JSON object, and for false.
         """
         if schema is False:
             raise UnenforceableFormat(FormatKind.JSON_SCHEMA, "nothing satisfies false")
-        return cls(FormatKind.JSON_SCHEMA, _json(FormatKind.JSON_SCHEMA, {} if schema is True else schema))
+        text = _json(FormatKind.JSON_SCHEMA, {} if schema is True else schema)
+        return cls(FormatKind.JSON_SCHEMA, without_annotations(text) if len(text) > MOST_TEXT else text)
 
     @classmethod
     def regex(cls, pattern: str) -> Self:
