@@ -30,7 +30,7 @@ def choose_experts(
 ) -> str:
     """Emit the choice of experts by what x says, or another buffer, and their networks."""
     sizes, prefix, choice = b.sizes, f"blk.{layer}.ffn_", differences.experts
-    read_scoring(b, choice.scoring)
+    read_scoring(b, choice.scoring)  # which refuses a file that says otherwise
     count, width, inner = sizes.expert_count, b.width(x), sizes.expert_lengths[layer]
     b.tensors.refuse(
         f"{prefix}gate.0.weight", "experts in separate tensors: convert the model again to merge them"

@@ -18,11 +18,11 @@ from rase_models.program import (
     ShortConv,
 )
 
-KEPT = Callable[[ProgramBuilder, str, str, int, int], str]
+Kept = Callable[[ProgramBuilder, str, str, int, int], str]
 """What emits how much of what each key has stays: by a prefix of names, a buffer, heads and their length."""
 
 
-def apply_keyed_delta(b: ProgramBuilder, layer: int, x: str, kept: KEPT, gate: Callable[[], str]) -> Mixed:
+def apply_keyed_delta(b: ProgramBuilder, layer: int, x: str, kept: Kept, gate: Callable[[], str]) -> Mixed:
     """Emit the layer's first part; `gate` emits what the result is gated by."""
     heads, length = b.keys.require("attention.head_count", b.sizes.head_counts[layer]), read_length(b)
     prefix, width = f"blk.{layer}.", heads * length

@@ -63,10 +63,11 @@ class TensorTable:
         """Read the numbers of a short vector, which must be finite."""
         info = self._file.tensors[self.vector(name, length)]
         values = dequantize(info.type, self._file.read(name), info.shape).tolist()
-        if not all(map(math.isfinite, values)):
-            raise self._error(name, "finite numbers", "others")
+        odd = sum(not math.isfinite(value) for value in values)
+        if odd:
+            raise self._error(name, "finite numbers", f"{odd} of {length} that are not")
         if nonzero and 0.0 in values:
-            raise self._error(name, "no zeros", "some")
+            raise self._error(name, "no zeros", f"{values.count(0.0)} in {length} numbers")
         return tuple(values)
 
     def refuse(self, name: str, what: str) -> None:

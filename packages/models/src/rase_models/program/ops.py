@@ -236,11 +236,11 @@ class MoeFfn:
     """out = sum over the chosen experts, in order of their index, of w * down(activation(gate(x)) * up(x)).
 
     The router's logits are router_x @ router.T + router_bias, where router_x is x unless it is a buffer of
-    its own, the scores what `scoring` makes of them. The
-    `experts_used` experts with the largest score + selection_bias are chosen (ties to the lower index), and
-    their scores, divided by their sum when `normalise`, then multiplied by `scale`, are the weights w. With
-    several `groups` of neighbours, equal in number, only those are chosen from that are among the
-    `groups_used` first by the sum of their two largest score + selection_bias.
+    its own, the scores what `scoring` makes of them. The `experts_used` experts with the largest score +
+    selection_bias are chosen (ties to the lower index), and their scores, divided by their sum when
+    `normalise`, then multiplied by `scale`, are the weights w. With several `groups` of neighbours, equal in
+    number, only those are chosen from that are among the `groups_used` first by the sum of their two largest
+    score + selection_bias.
 
     The router is [experts, in], the expert weights are [experts, out, in]. The three products of expert e
     are multiplied by `gate_scales[e]`, `up_scales[e]` and `down_scales[e]`; an empty tuple stands for ones.
