@@ -310,7 +310,7 @@ def test_scalars_of_matrices_count_where_the_architecture_has_them(
 
 
 def test_a_scalar_that_is_not_a_number_is_named(build: Build) -> None:
-    with pytest.raises(InvalidGguf, match=r"'blk.0.attn_q.scale': expected finite numbers"):
+    with pytest.raises(InvalidGguf, match=r"'blk.0.attn_q.scale': expected finite numbers, found 1 of 1"):
         build(tensors={"blk.0.attn_q.scale": np.float32([math.nan])})
 
 
