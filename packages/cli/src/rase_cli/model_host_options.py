@@ -26,7 +26,7 @@ KV_MEMORY: Option = click.option(
     type=size,
     metavar="SIZE",
     help="The most memory for each model's keys and values, as in 4GB. [default: a quarter of the machine's, "
-    "or of --max-memory; on an NVIDIA GPU what it has left]",
+    "or of --max-memory; on a GPU what it has left]",
 )
 MAX_MEMORY: Option = click.option(
     "--max-memory",
