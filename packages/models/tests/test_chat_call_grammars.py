@@ -187,6 +187,15 @@ def test_arguments_that_may_lack_come_in_their_order_and_with_separators_between
     assert not admits(compiler, tokenizer, grammar, "[t(a=1, )]")
 
 
+def test_schemas_of_tools_that_are_too_long_together_are_refused() -> None:
+    said = {"type": "string", "description": "d" * 10_000}
+    properties = {f"property_{i}": said for i in range(100)}
+    tools = [Tool(f"f{i}", "", {"type": "object", "properties": properties}) for i in range(20)]
+    assert CallGrammar(FORMATS[0], tools[:10], True, lambda text: None).demanded()
+    with pytest.raises(UnenforceableFormat, match="more than 65536 characters, without annotations"):
+        CallGrammar(FORMATS[0], tools, True, lambda text: None).demanded()
+
+
 @pytest.mark.parametrize("required", [[], ["p0"]])
 @pytest.mark.parametrize("name", ["llama-pythonic", "gemma"])
 def test_a_call_may_have_very_many_arguments_that_may_lack(

@@ -4,6 +4,7 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
+from time import monotonic
 
 from rase_core.constraint import Constraint
 from rase_core.errors import UnenforceableFormat
@@ -24,6 +25,8 @@ from rase_models.revealing import RevealingStream, silent_ids
 from rase_models.session import Session
 
 MakeRules = Callable[[], Constraint]
+
+_MOST_SECONDS = 0.5
 
 
 class ChatRules:
@@ -167,8 +170,11 @@ def _refuse_senseless(tools: Sequence[Tool]) -> None:
 
 
 def _fault_of(tools: Sequence[Tool], error: UnenforceableFormat) -> UnenforceableFormat:
-    """Return what is wrong with the first tool that anything is wrong with."""
+    """Return what is wrong with the first tool that anything is wrong with, as far as that is soon found."""
+    until = monotonic() + _MOST_SECONDS
     for tool in tools:
+        if monotonic() > until:
+            break
         found = fault_of(SchemaDocument(tool.schema))
         if found is not None:
             return UnenforceableFormat(TOOLS, f"{tool.name}: {found.reason}")

@@ -17,7 +17,7 @@ Weak models that may write more of it do so until they are cut off.
 """
 
 MOST_TEXT = 65_536
-"""Characters of a format, a schema or a choice as JSON, or of the grammar that tools become.
+"""Characters of a format, a schema or a choice as JSON, or of what tools' schemas enforce.
 
 Reading longer ones would keep others waiting.
 """
@@ -44,14 +44,15 @@ class ResponseFormat:
     Attributes:
         text: a JSON schema as JSON, a regular expression, a JSON list of texts, or a grammar.
 
-    Raises UnenforceableFormat for a text of more than MOST_TEXT characters.
+    Raises UnenforceableFormat for a text of more than MOST_TEXT characters, but in LARK, which is made of
+    tools, whose schemas have that limit.
     """
 
     kind: FormatKind
     text: str
 
     def __post_init__(self) -> None:
-        if len(self.text) > MOST_TEXT:
+        if self.kind is not FormatKind.LARK and len(self.text) > MOST_TEXT:
             reason = f"it has {len(self.text)} characters; at most {MOST_TEXT} are allowed"
             raise UnenforceableFormat(self.kind, reason)
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from rase_core.errors import UnenforceableFormat
 
 from rase_models.chat.tool_calls.whole_pattern import whole_pattern
-from rase_models.constraints.response_format import JSON_WHITESPACE
+from rase_models.constraints.response_format import JSON_WHITESPACE, MOST_TEXT, TOOLS
 from rase_models.constraints.schema import Budget, prepared_once
 
 if TYPE_CHECKING:
@@ -69,7 +69,7 @@ class _Rules:
         self._special = special
         self._guidance = dict(_GUIDANCE) | ({"lenient": True} if is_lenient else {})
         self._is_lenient = is_lenient
-        self._budget = Budget()
+        self._budget, self._written = Budget(), 0
         self._untils: dict[Until, str] = {}
         self._parts: dict[Part, str] = {}
 
@@ -125,6 +125,10 @@ class _Rules:
         body = prepared_once(schema, is_lenient=self._is_lenient, budget=self._budget)
         if isinstance(body, bool):
             body = {} if body else {"enum": []}
+        self._written += len(json.dumps(body))
+        if self._written > MOST_TEXT:
+            reason = f"the schemas have more than {MOST_TEXT} characters, without annotations"
+            raise UnenforceableFormat(TOOLS, reason)
         return {**body, "x-guidance": self._guidance}
 
     def _until(self, until: Until) -> str:
