@@ -5,7 +5,7 @@ NAME.gguf, and in NAME.npz `tokens`, `exact_logits` and `llamacpp_logits`. It ta
 """
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import mlx.core as mx
@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 from rase_models.backends.metal import MetalBackend
 from rase_models.backends.metal.device import Device
+from rase_models.backends.metal.narrowing import Narrowing
 from rase_models.gguf import open_gguf
 from rase_models.kv_type import KvType
 from rase_models.loading import load_on
@@ -20,13 +21,32 @@ from rase_models.testing_metal import emulated
 
 Floats = NDArray[np.floating]
 
+
+class RoundedOnly(Narrowing):
+    """Rounds activations to half the bits and multiplies and sums in float32, as Metal does."""
+
+    def product(self, x: mx.array, multiply: Callable[[mx.array], mx.array]) -> mx.array:
+        """Return what `multiply`, which is linear, makes of x [..., columns], in float32."""
+        peaks = mx.maximum(mx.abs(x).max(axis=-1, keepdims=True), 1e-30)
+        return multiply((x / peaks).astype(self.dtype).astype(mx.float32)) * peaks
+
+
+class SummingDevice(Device):
+    """A device whose sums are float32."""
+
+    def narrowing(self, dtype: mx.Dtype) -> Narrowing:
+        """Return how activations are rounded for a matrix of some type."""
+        return RoundedOnly(dtype)
+
+
 DEVICES = (
     (Device(is_gpu=False, dtype=mx.float32, make_kernel=emulated), KvType.F32),
     (Device(is_gpu=False, dtype=mx.float32), KvType.F32),
     (Device(is_gpu=False, dtype=mx.float16, make_kernel=emulated), KvType.F16),
+    (SummingDevice(is_gpu=False, dtype=mx.float16, make_kernel=emulated), KvType.F16),
 )
-HEAD = """| file | float32, kernels | float32, MLX's form | float16, kernels | llama.cpp |
-|---|---|---|---|---|"""
+HEAD = """| file | float32, kernels | float32, MLX's form | float16, kernels | float16, f32 sums | llama.cpp |
+|---|---|---|---|---|---|"""
 
 
 def log_softmax(logits: Floats) -> Floats:
