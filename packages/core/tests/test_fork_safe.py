@@ -1,11 +1,12 @@
-"""Locks in a process that was forked while another thread held them."""
+"""Locks, events and futures in a process that was forked while another thread held them."""
 
 import os
 import threading
 from collections.abc import Callable
+from concurrent.futures import InvalidStateError, wait
 
 import pytest
-from rase_core.fork_safe import ForkSafeEvent, ForkSafeLock
+from rase_core.fork_safe import ForkSafeEvent, ForkSafeFuture, ForkSafeLock
 
 
 def in_a_fork(run: Callable[[], bool]) -> bool:
@@ -76,3 +77,36 @@ def test_an_event_that_another_thread_waits_for_works_in_a_forked_process() -> N
     assert in_a_fork(use)
     event.set()
     thread.join()
+
+
+@needs_fork
+def test_a_future_that_another_thread_was_at_can_be_asked_in_a_forked_process() -> None:
+    future, is_held, may_go = ForkSafeFuture[int](), threading.Event(), threading.Event()
+
+    def hold() -> None:
+        with future._condition:
+            is_held.set()
+            may_go.wait(30)
+
+    thread = threading.Thread(target=hold)
+    thread.start()
+    is_held.wait(30)
+    is_free = in_a_fork(lambda: not future.done())
+    may_go.set()
+    thread.join()
+    assert is_free
+    future.set_result(5)
+    assert future.result(0) == 5 and in_a_fork(lambda: future.result(1) == 5)
+
+
+def test_who_waits_for_a_future_gets_its_result() -> None:
+    future = ForkSafeFuture[int]()
+    heard: list[int] = []
+    future.add_done_callback(lambda done: heard.append(done.result()))
+    timer = threading.Timer(0.01, future.set_result, [7])
+    timer.start()
+    assert wait([future], 30).done == {future}
+    timer.join()
+    assert heard == [7]
+    with pytest.raises(InvalidStateError):
+        future.set_result(8)

@@ -25,7 +25,8 @@ from rase_core.lock import FileLock
 from rase_core.manifest import ModelKind, ModelSource
 from rase_core.progress import ProgressEvent
 from rase_core.registration import ModelFacts, Registration
-from rase_core.registry import ModelRegistry, default_store
+from rase_core.registry import ModelRegistry
+from rase_core.store_folder import default_store
 
 
 def sha256(path: Path) -> str:

@@ -64,10 +64,15 @@ def test_a_list_of_other_things_than_tokens_is_refused(engine: Engine, prompt: A
         ("choice", 1.5),
         ("timeout", "soon"),
         ("timeout", True),
+        ("timeout", 0),
+        ("timeout", -0.5),
+        ("timeout", float("nan")),
         ("response_format", {"type": "json_object"}),
     ],
 )
-def test_terms_of_another_type_are_refused(engine: Engine, name: str, value: Any) -> None:
+def test_impossible_terms_are_refused(engine: Engine, name: str, value: Any) -> None:
+    with pytest.raises(InvalidParameter, match=f"invalid {name}"):
+        Terms(**{name: value})
     for ask in (engine.generate, engine.stream_generate):
         with pytest.raises(InvalidParameter, match=f"invalid {name}"):
             ask("m", "a", **{name: value})

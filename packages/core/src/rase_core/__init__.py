@@ -56,10 +56,11 @@ if TYPE_CHECKING:
     from rase_core.manifest import ModelFormat, ModelKind, ModelManifest, ModelSource, WeightsFile
     from rase_core.progress import Progress, ProgressEvent, ProgressPhase
     from rase_core.registration import ModelFacts, Registration
-    from rase_core.registry import ModelRegistry, default_store
+    from rase_core.registry import ModelRegistry
     from rase_core.sampling import GenerationConfig, Sampler
     from rase_core.scheduler import GenerationRequest, Scheduler, SchedulerLimits
     from rase_core.stopping import StopMatcher
+    from rase_core.store_folder import default_store
     from rase_core.text import Utf8Assembler
 
 __all__ = [
@@ -217,7 +218,7 @@ _MODULES = {
     "UnsupportedTensorType": "rase_core.errors",
     "Utf8Assembler": "rase_core.text",
     "WeightsFile": "rase_core.manifest",
-    "default_store": "rase_core.registry",
+    "default_store": "rase_core.store_folder",
     "generate": "rase_core.generation",
     "generate_with": "rase_core.generation",
     "probe": "rase_core.device",

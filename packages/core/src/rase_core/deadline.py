@@ -18,8 +18,7 @@ class Deadline:
     asked: float = field(default_factory=perf_counter)
 
     def __post_init__(self) -> None:
-        if self.timeout is not None and not self.timeout > 0:
-            raise InvalidParameter("timeout", self.timeout, "more than 0 seconds")
+        check_timeout(self.timeout)
 
     def is_past(self, now: float) -> bool:
         """Whether the time is over at a moment of the same clock."""
@@ -31,6 +30,12 @@ class Deadline:
         if self.timeout is not None and self.is_past(now):
             raise RequestTimeout(self.timeout)
         return waitable(waitable(self.timeout) - (now - self.asked))
+
+
+def check_timeout(seconds: float | None) -> None:
+    """Raise InvalidParameter for what leaves no time: nothing, less, or no number."""
+    if seconds is not None and not seconds > 0:
+        raise InvalidParameter("timeout", seconds, "more than 0 seconds")
 
 
 def waitable(seconds: float | None) -> float:

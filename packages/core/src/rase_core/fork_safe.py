@@ -1,9 +1,13 @@
-"""Locks and events that a forked process finds free, whoever held them when it was forked."""
+"""Locks, events and futures that a forked process finds free, whoever held them when it was forked."""
 
 import os
 import threading
 import weakref
+from concurrent.futures import Future
 from types import TracebackType
+from typing import Any, TypeVar
+
+T = TypeVar("T")
 
 
 class ForkSafeLock:
@@ -14,7 +18,7 @@ class ForkSafeLock:
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        _LOCKS.add(self)
+        _RENEWED.add(self)
 
     def __enter__(self) -> bool:
         return self._lock.acquire()
@@ -65,13 +69,25 @@ class ForkSafeEvent:
             return self._change.wait_for(lambda: self._is_set, seconds)
 
 
-_LOCKS: weakref.WeakSet[ForkSafeLock] = weakref.WeakSet()
+class ForkSafeFuture(Future[T]):
+    """A future that a forked process can ask, too, though what was to come of it may never come there."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        _RENEWED.add(self)
+
+    def renew(self) -> None:
+        """Be free; for a process that has just been forked."""
+        self._condition = threading.Condition()
 
 
-def _renew_locks() -> None:
-    for lock in list(_LOCKS):
-        lock.renew()
+_RENEWED: "weakref.WeakSet[ForkSafeLock | ForkSafeFuture[Any]]" = weakref.WeakSet()
+
+
+def _renew() -> None:
+    for held in list(_RENEWED):
+        held.renew()
 
 
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_renew_locks)
+    os.register_at_fork(after_in_child=_renew)

@@ -1,8 +1,6 @@
 """The models that may run: a folder of manifests, one per model."""
 
-import errno
 import os
-import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
@@ -19,13 +17,14 @@ from rase_core.errors import (
     StoreError,
 )
 from rase_core.hashing import hash_file
-from rase_core.lock import FileLock, LockHeld
+from rase_core.lock import FileLock
 from rase_core.manifest import ModelFormat, ModelManifest, WeightsFile
 from rase_core.manifest_file import read_defaults, read_manifest, rewrite_manifest
 from rase_core.model_file import open_file, regular_file
 from rase_core.model_id import check_model_id
 from rase_core.progress import Progress
 from rase_core.registration import Describe, ModelFacts, Registration
+from rase_core.store_errors import store_errors
 from rase_core.weights import weights_files, weights_format
 
 _SUFFIX = ".toml"
@@ -210,7 +209,7 @@ class ModelRegistry:
 
     def _names(self) -> tuple[str, ...]:
         """Return the names of the manifest files, sorted by id."""
-        with _store_errors(self._manifests):
+        with store_errors(self._manifests):
             try:
                 names = [entry.name for entry in self._manifests.iterdir()]
             except FileNotFoundError:
@@ -269,7 +268,7 @@ class ModelRegistry:
     @contextmanager
     def _writing(self, model_id: str) -> Iterator[None]:
         """Hold the store's lock, in a clean folder, for an id that is not taken, whatever its case."""
-        with _store_errors(self._manifests):
+        with store_errors(self._manifests):
             self._manifests.mkdir(parents=True, exist_ok=True)
             with FileLock(self._manifests / _LOCK, self._patience):
                 remove_leftovers(self._manifests)
@@ -293,52 +292,6 @@ def _check_file(path: Path) -> None:
     """Raise StoreError for a folder in a manifest's place, which may hold anybody's files."""
     if path.is_dir() and not path.is_symlink():
         raise StoreError(f"{path}: is a folder in the place of a manifest", "move it or delete it yourself")
-
-
-def default_store() -> Path:
-    """Return the store to use when none is named: `RASE_STORE`, else `rase` in the user's data folder."""
-    named = os.environ.get("RASE_STORE")
-    if not named:
-        return _data_folder() / "rase"
-    return Path(os.path.abspath(os.path.expanduser(named)))  # noqa: PTH100, PTH111 - a `~user` may be nobody's
-
-
-def _data_folder() -> Path:
-    try:
-        return _user_folder(Path.home())
-    except RuntimeError as error:
-        raise StoreError(
-            f"the folder of the model store is not known: {error}", "name one with --store or RASE_STORE"
-        ) from error
-
-
-def _user_folder(home: Path) -> Path:
-    if sys.platform == "win32":
-        return Path(os.environ.get("LOCALAPPDATA") or home / "AppData" / "Local")
-    if sys.platform == "darwin":
-        return home / "Library" / "Application Support"
-    named = os.environ.get("XDG_DATA_HOME", "")
-    return Path(named) if Path(named).is_absolute() else home / ".local" / "share"
-
-
-_ADVICE = {
-    errno.ENOSPC: "free some space on that disk, or choose another store with --store or RASE_STORE",
-    errno.EDQUOT: "free some of your quota, or choose another store with --store or RASE_STORE",
-}
-
-
-@contextmanager
-def _store_errors(path: Path) -> Iterator[None]:
-    try:
-        yield
-    except LockHeld as error:
-        raise StoreError(f"the model store is in use: {error}", "try again when that is done") from error
-    except OSError as error:
-        place = error.filename or path
-        advice = _ADVICE.get(error.errno or 0, "choose a store you can write to with --store or RASE_STORE")
-        raise StoreError(
-            f"the model store cannot be used: {place}: {error.strerror or error}", advice
-        ) from error
 
 
 def _manifest(

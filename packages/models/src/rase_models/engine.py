@@ -7,9 +7,8 @@ from pathlib import Path
 from time import perf_counter
 from typing import Unpack, overload
 
-from rase_core.arguments import CALLBACK, MAYBE_PATH, PATH, TEXT, Kinds, check_arguments
+from rase_core.arguments import CALLBACK, MAYBE_PATH, PATH, Kinds, check_arguments
 from rase_core.deadline import Deadline
-from rase_core.device import ProbeReport
 from rase_core.generation import Generation, generate
 from rase_core.sampling import GenerationConfig
 from rase_core.scheduler import Handle, OnEvent
@@ -18,12 +17,10 @@ from rase_models.architectures import build_program
 from rase_models.batch.run import BatchRun
 from rase_models.batch.task import BatchLimits, BatchTask
 from rase_models.chat.options import ChatOptions, check_options
-from rase_models.chat.reply import Reading, Reply
+from rase_models.chat.reply import Reply
 from rase_models.closing import closed_on_error
-from rase_models.device_check import accelerator, probe_devices
 from rase_models.gguf import open_gguf
-from rase_models.lost_devices import CPU
-from rase_models.model_host import ModelHost
+from rase_models.model_prompts import ModelPrompts
 from rase_models.request import (
     Completion,
     Conversation,
@@ -40,18 +37,16 @@ from rase_models.typed_answers import T, TypedStream, format_of
 
 OnText = Callable[[str], bool | None]
 
-_ACTIVE = "active: "
 _KINDS: Kinds = {
     "cancelled": CALLBACK,
     "on_event": CALLBACK,
     "on_text": CALLBACK,
     "weights": PATH,
     "tokenizer": MAYBE_PATH,
-    "text": TEXT,
 }
 
 
-class Engine(ModelHost):
+class Engine(ModelPrompts):
     """Models of one store on one device. Thread-safe; requests to one model are computed together.
 
     Args:
@@ -106,53 +101,6 @@ class Engine(ModelHost):
         with self._cache.lease(self._registry, model_id, self._preference, deadline, check) as session:
             request = replace(question.request(session), asked=deadline.asked)
             return session.submit(request, on_event, self._cache.profile.count)
-
-    def count_tokens(self, model_id: str, text: str) -> int:
-        """Return the number of tokens of a text as a prompt of `generate`."""
-        check_arguments(_KINDS, text=text)
-        return len(self.load(model_id).tokenizer.encode(text))
-
-    def render(
-        self,
-        model_id: str,
-        messages: Messages,
-        *,
-        add_generation_prompt: bool = True,
-        continue_final_message: bool = False,
-        options: ChatOptions | None = None,
-    ) -> str:
-        """Return the prompt that a conversation becomes. Raises TemplateError, InvalidConversation."""
-        check_options(options)
-        return self.load(model_id).template.render(
-            messages,
-            add_generation_prompt=add_generation_prompt,
-            continue_final_message=continue_final_message,
-            **(options or ChatOptions()).template_values(),
-        )
-
-    def encode_chat(
-        self,
-        model_id: str,
-        messages: Messages,
-        *,
-        continue_final_message: bool = False,
-        options: ChatOptions | None = None,
-    ) -> list[int]:
-        """Return the tokens of the prompt that a conversation becomes; raises what `render` raises."""
-        text = self.render(model_id, messages, continue_final_message=continue_final_message, options=options)
-        return self.load(model_id).tokenizer.encode_prompt(text)
-
-    def prompt_tokens(self, model_id: str, conversation: Conversation) -> int:
-        """Return how many tokens the prompt of a conversation has; raises what `submit` raises for it."""
-        return len(conversation.tokens(self.load(model_id)))
-
-    def reading(self, model_id: str, conversation: Conversation) -> Reading:
-        """Return what tells thought, content and calls of tools apart in the answers to a conversation.
-
-        They must have been asked for with `is_read`. Raises what `render` raises, and InvalidParameter for
-        tools that the model's template teaches no calls of.
-        """
-        return conversation.reading(self.load(model_id))
 
     def generate(
         self,
@@ -356,25 +304,6 @@ class Engine(ModelHost):
         A failed task is a result, too. See BatchRun, and `rase_models.batch.run_file` for files of tasks.
         """
         return BatchRun(self, tasks, limits)
-
-    def probe(self, device: str = "auto") -> ProbeReport:
-        """Try the devices that a name stands for, best first, with a real computation each."""
-        return probe_devices(device)
-
-    def gpu_info(self) -> str:
-        """Tell which accelerator computes: `active: ` and its name, else why none does.
-
-        That is `fallback: ` where the CPU computes in its place, for the engine or for a model in memory, and
-        `inactive: ` where none was asked for.
-        """
-        sessions = [session for session in self.loaded_models() if session.fallback is not None]
-        reasons = "; ".join(f"{session.manifest.id}: {session.fallback}" for session in sessions)
-        if reasons:
-            return f"fallback: {reasons}"
-        told = accelerator(self._preference)
-        if told.startswith(_ACTIVE) and self.device == CPU:  # that was chosen when there was a hindrance
-            return f"fallback: {told.removeprefix(_ACTIVE)}: was of no use before, start the program again"
-        return told
 
     def profile(self, reset: bool = False) -> dict[str, int]:
         """Return where the time went since the start or the last reset; all zero unless RASE_PROFILE is 1."""

@@ -1,4 +1,4 @@
-"""The registered models in memory: which are there, how long they stay, how much they take."""
+"""The registered models in memory: which are there, where, how long they stay, how much they take."""
 
 from concurrent.futures import Future
 from pathlib import Path
@@ -17,14 +17,15 @@ from rase_core.arguments import (
     instance,
     whole,
 )
+from rase_core.device import ProbeReport
 from rase_core.progress import Progress
 from rase_core.scheduler import SchedulerLimits
 
 from rase_models.backends.base import ThreadCounts, Threads
-from rase_models.device_check import choose_device
+from rase_models.device_check import accelerator, choose_device, probe_devices
 from rase_models.gpu_layers import device_for
 from rase_models.kv_type import KvType
-from rase_models.lost_devices import LOST_DEVICES
+from rase_models.lost_devices import CPU, LOST_DEVICES
 from rase_models.memory_plan import MemoryPlan
 from rase_models.model_store import ModelStore
 from rase_models.room import Check, nothing_against
@@ -32,6 +33,7 @@ from rase_models.session import Session
 from rase_models.session_cache import SessionCache
 from rase_models.session_loader import SessionLoader
 
+_ACTIVE = "active: "
 _BYTES = whole(0, "bytes")
 _KINDS: Kinds = {
     "store": MAYBE_PATH,
@@ -118,6 +120,25 @@ class ModelHost(ModelStore):
     def kv_type(self) -> str | None:
         """In which keys and values are kept; None for the device's own choice."""
         return None if self._loader.kv_type is None else str(self._loader.kv_type)
+
+    def probe(self, device: str = "auto") -> ProbeReport:
+        """Try the devices that a name stands for, best first, with a real computation each."""
+        return probe_devices(device)
+
+    def gpu_info(self) -> str:
+        """Tell which accelerator computes: `active: ` and its name, else why none does.
+
+        That is `fallback: ` where the CPU computes in its place, for the engine or for a model in memory, and
+        `inactive: ` where none was asked for.
+        """
+        sessions = [session for session in self.loaded_models() if session.fallback is not None]
+        reasons = "; ".join(f"{session.manifest.id}: {session.fallback}" for session in sessions)
+        if reasons:
+            return f"fallback: {reasons}"
+        told = accelerator(self._preference)
+        if told.startswith(_ACTIVE) and self.device == CPU:  # that was chosen when there was a hindrance
+            return f"fallback: {told.removeprefix(_ACTIVE)}: was of no use before, start the program again"
+        return told
 
     def remove(self, model_id: str) -> None:
         """Forget a model and let go of its memory; its files stay. Raises ModelNotFound."""

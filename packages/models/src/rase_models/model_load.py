@@ -9,6 +9,7 @@ from contextlib import suppress
 
 from rase_core.deadline import Deadline, waitable
 from rase_core.errors import ShuttingDown
+from rase_core.fork_safe import ForkSafeFuture
 from rase_core.progress import Progress, ProgressEvent
 from rase_core.tracebacks import caught, without_locals
 
@@ -24,7 +25,7 @@ class ModelLoad:
     """
 
     def __init__(self) -> None:
-        self.future: Future[Session] = Future()
+        self.future: Future[Session] = ForkSafeFuture()
         self.future.set_running_or_notify_cancel()  # nobody who waits can cancel it
         self._is_unwanted, self._process = threading.Event(), os.getpid()
         self._thread: threading.Thread | None = None

@@ -22,8 +22,9 @@ from rase_core.manifest import ModelFormat, ModelKind, ModelManifest
 from rase_core.neighbours import FoundModel
 from rase_core.progress import Progress
 from rase_core.registration import ModelFacts, Registration
-from rase_core.registry import ModelRegistry, default_store
+from rase_core.registry import ModelRegistry
 from rase_core.sampling import GenerationConfig
+from rase_core.store_folder import default_store
 
 from rase_models.chat import check_given_template
 from rase_models.registration import check_architecture, describe_gguf

@@ -6,6 +6,7 @@ from functools import partial
 from types import NoneType
 from typing import TypedDict, Unpack
 
+from rase_core.deadline import check_timeout
 from rase_core.errors import ContextOverflow, InvalidParameter
 from rase_core.logprobs import Logprobs
 from rase_core.sampling import GenerationConfig
@@ -61,11 +62,12 @@ class Terms:
         return cls(config=config, n=n, **options)
 
     def __post_init__(self) -> None:
-        """Raise InvalidParameter for a value of another type."""
+        """Raise InvalidParameter for a value of another type, and for a timeout of nothing."""
         for name, (kinds, expected) in _KINDS.items():
             value = getattr(self, name)
             if not isinstance(value, kinds) or isinstance(value, bool):
                 raise InvalidParameter(name, value, expected)
+        check_timeout(self.timeout)
 
 
 _KINDS: Mapping[str, tuple[tuple[type, ...], str]] = {

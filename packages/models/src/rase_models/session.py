@@ -232,7 +232,7 @@ class Session:
                 self._scheduler = Scheduler(
                     self.decoder, self._limits, on_end=close, replace=self.computing.replace
                 )
-                weakref.finalize(self, self._scheduler.close)
+                weakref.finalize(self, _close, self._scheduler, self._process)
             return self._scheduler
 
     def _check_open(self) -> None:
@@ -245,6 +245,12 @@ class Session:
             _closing(self.computing, self.on_gone)()
         else:
             self._scheduler.close()
+
+
+def _close(scheduler: Scheduler, process: int) -> None:
+    """Close a scheduler in its own process; in a forked one a thread that is not there may hold its line."""
+    if os.getpid() == process:
+        scheduler.close()
 
 
 def _closing(computing: Standby, on_gone: Callable[[], None]) -> Callable[[], None]:

@@ -111,7 +111,6 @@ def serve(
         "limits": _limits(max_queue),
     }
     with open_engine(settings, **own) as engine:
-        _warn_of_context(engine, context_length)
         run(
             engine,
             host,
@@ -133,14 +132,6 @@ def _require_server() -> None:
     for package in SERVER_PACKAGES:
         if importlib.util.find_spec(package) is None:
             raise ServerNotInstalled(package)
-
-
-def _warn_of_context(engine: "Engine", context_length: int | None) -> None:
-    """Say where a model has less context than was asked for: what it was not made for, it is not given."""
-    for manifest in engine.list_models():
-        own = manifest.context_length
-        if context_length is not None and own is not None and own < context_length:
-            warn(f"--context-length {context_length}: {manifest.id} keeps its own {own}, which is all it has")
 
 
 def _announce(engine: "Engine", url: str) -> None:

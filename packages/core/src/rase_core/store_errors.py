@@ -1,0 +1,29 @@
+"""What the system says of a store's files, as errors that say what to do."""
+
+import errno
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from rase_core.errors import StoreError
+from rase_core.lock import LockHeld
+
+_ADVICE = {
+    errno.ENOSPC: "free some space on that disk, or choose another store with --store or RASE_STORE",
+    errno.EDQUOT: "free some of your quota, or choose another store with --store or RASE_STORE",
+}
+
+
+@contextmanager
+def store_errors(path: Path) -> Iterator[None]:
+    """Raise StoreError, with the path, for what the system refuses and for a lock that another one holds."""
+    try:
+        yield
+    except LockHeld as error:
+        raise StoreError(f"the model store is in use: {error}", "try again when that is done") from error
+    except OSError as error:
+        place = error.filename or path
+        advice = _ADVICE.get(error.errno or 0, "choose a store you can write to with --store or RASE_STORE")
+        raise StoreError(
+            f"the model store cannot be used: {place}: {error.strerror or error}", advice
+        ) from error
