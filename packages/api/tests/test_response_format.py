@@ -211,10 +211,21 @@ def test_streams_keep_to_formats_too(real_url: str) -> None:
     assert "".join(chunk.choices[0].text for chunk in stream) in ("red", "green")
 
 
+UNTOLD = [{"type": "object", "properties": {f"p{i}": {"type": "integer"}}} for i in range(500)]
+
+
 @pytest.mark.parametrize("stream", [False, True])
 @pytest.mark.parametrize(
     ("fields", "param", "word"),
     [
+        ({"regex": "x*" * 30_000}, "regex", "30000 repetitions"),
+        ({"regex": "((a{1000}){1000}){1000}"}, "regex", "too many possibilities"),
+        ({"grammar": "start: " + '"x"? ' * 10_000}, "grammar", "10000 repetitions"),
+        (
+            {"response_format": {"type": "json_object", "schema": {"oneOf": UNTOLD}}},
+            "response_format",
+            "'oneOf' at #: it has too many possibilities",
+        ),
         ({"regex": "("}, "regex", "unclosed"),
         ({"grammar": "root ::= nowhere"}, "grammar", "nowhere"),
         ({"response_format": {"type": "json_object", "schema": {"not": {}}}}, "response_format", "not"),
