@@ -1,8 +1,12 @@
 """Model or prompt?"""
 
+from collections.abc import Callable
+from pathlib import Path
+from subprocess import CompletedProcess
+
 import click
 import pytest
-from rase_cli.model_choice import split_arguments
+from rase_cli.model_choice import refuse_file, split_arguments
 from rase_core.errors import ModelNotFound
 
 KNOWN = ["smollm2-135m-instruct", "llama"]
@@ -29,6 +33,31 @@ def test_a_lone_argument_is_a_model_if_it_is_registered(
     first: str | None, second: str | None, option: str | None, expected: tuple[str | None, str | None]
 ) -> None:
     assert split_arguments(first, second, option, KNOWN) == expected
+
+
+def test_a_file_in_the_place_of_a_model_is_to_be_registered_first(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    for name in ("here.gguf", "llama"):
+        (tmp_path / name).touch()
+    for path in ("here.gguf", "./llama", str(tmp_path / "here.gguf")):
+        with pytest.raises(click.UsageError, match=r"is a file: register it with `rase model import"):
+            refuse_file(path, KNOWN)
+    for name in ("llama", "gone.gguf", str(tmp_path), "a" * 5000 + ".gguf", "null\0.gguf"):
+        refuse_file(name, KNOWN)
+    refuse_file("here.gguf", ["here.gguf"])
+
+
+@pytest.mark.parametrize("command", ["chat", "generate"])
+def test_the_path_of_a_model_is_refused_with_what_to_do(
+    rase: Callable[..., "CompletedProcess[str]"], tmp_path: Path, command: str
+) -> None:
+    weights = tmp_path / "w.gguf"
+    weights.touch()
+    refused = rase(command, str(weights), "hi")
+    assert refused.returncode == 2
+    assert f"register it with `rase model import {weights} --id ID`" in refused.stderr
 
 
 def test_two_models_are_refused() -> None:

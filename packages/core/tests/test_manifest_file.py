@@ -327,3 +327,9 @@ def test_a_folder_in_place_of_a_manifest_is_named(tmp_path: Path) -> None:
 def test_nesting_without_end_is_a_named_error() -> None:
     with pytest.raises(InvalidManifest):
         parse_manifest(TEXT + "x = " + "[" * 20_000, PATH)
+
+
+def test_a_link_to_nothing_in_place_of_a_manifest_is_named(tmp_path: Path) -> None:
+    (tmp_path / "tiny.toml").symlink_to(tmp_path / "gone")
+    with pytest.raises(InvalidManifest, match=r"tiny\.toml: is a link to a file that is not there"):
+        read_manifest(tmp_path / "tiny.toml")

@@ -396,6 +396,21 @@ def test_a_manifest_may_begin_with_a_byte_order_mark(registry: ModelRegistry, we
     assert registry.broken() == ()
 
 
+def test_a_link_to_nothing_in_the_place_of_a_manifest_hides_no_other_and_can_be_removed(
+    registry: ModelRegistry, weights: Path
+) -> None:
+    registry.import_local(weights, "a")
+    link = registry.store / "manifests" / "b.toml"
+    link.symlink_to("gone")
+    assert [manifest.id for manifest in registry.list()] == ["a"] and registry.get("a").id == "a"
+    assert [fault.path for fault in registry.broken()] == [link]
+    with pytest.raises(InvalidManifest, match="not there"):
+        registry.get("b")
+    registry.add_alias("a", "other")
+    registry.remove("b")
+    assert registry.broken() == () and not link.is_symlink()
+
+
 def test_a_folder_in_the_place_of_a_manifest_is_left_alone_and_named(
     registry: ModelRegistry, weights: Path
 ) -> None:

@@ -42,11 +42,27 @@ def split_arguments(
     return None, first
 
 
+def known_names(engine: "Engine") -> list[str]:
+    """Return the ids and aliases of the registered models."""
+    return [name for manifest in engine.list_models() for name in (manifest.id, *manifest.aliases)]
+
+
+def refuse_file(word: str, known: Collection[str]) -> None:
+    """Raise click.UsageError for a file in the place of a model's name: a path, or a GGUF of this folder."""
+    is_path = os.path.basename(word) != word or word.lower().endswith(".gguf")  # noqa: PTH119 - as "./x" has it
+    if is_path and word not in known and os.path.isfile(word):  # noqa: PTH113 - Path's refuses long names
+        raise _is_a_file(word)
+
+
+def _is_a_file(word: str) -> click.UsageError:
+    return click.UsageError(f"{word} is a file: register it with `rase model import {word} --id ID`")
+
+
 def _refuse_mistaken_model(word: str, known: Collection[str]) -> None:
     if word == "-" or any(character.isspace() for character in word):
         return
     if word.lower().endswith(".gguf"):
-        raise click.UsageError(f"{word} is a file: register it with `rase model import {word} --id ID`")
+        raise _is_a_file(word)
     near = difflib.get_close_matches(word, known, n=1, cutoff=0.8)
     if near:
         raise click.UsageError(f"no model {word!r}, did you mean {near[0]!r}? (for a prompt, add --model ID)")

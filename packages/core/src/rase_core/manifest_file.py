@@ -140,6 +140,8 @@ def _read(path: Path) -> bytes:
         with path.open("rb") as file:
             content = file.read(_MOST_BYTES + 1)
     except FileNotFoundError:
+        if path.is_symlink():
+            raise InvalidManifest(path, "is a link to a file that is not there") from None
         raise
     except OSError as error:
         raise InvalidManifest(path, f"cannot be read: {error.strerror or error}") from error

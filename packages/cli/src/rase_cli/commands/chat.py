@@ -9,7 +9,7 @@ from rase_cli.conversation import Conversation, talk
 from rase_cli.failures import INTERRUPTED
 from rase_cli.format_options import format_options, taken_format
 from rase_cli.interrupts import interruptible
-from rase_cli.model_choice import default_model, split_arguments
+from rase_cli.model_choice import default_model, known_names, refuse_file, split_arguments
 from rase_cli.prompts import read_prompt
 from rase_cli.sampling_options import build_config, sampling_options
 from rase_cli.settings import (
@@ -75,8 +75,10 @@ def _choose(
     engine: "Engine", first: str | None, second: str | None, model_id: str | None
 ) -> tuple[str, str | None]:
     """Return the model and the prompt, None where it is to be typed."""
-    known = [name for manifest in engine.list_models() for name in (manifest.id, *manifest.aliases)]
+    known = known_names(engine)
     named, text = split_arguments(first, second, model_id, known)
+    if named is not None:
+        refuse_file(named, known)
     prompt = read_prompt(text)
     return named or default_model(engine), prompt
 

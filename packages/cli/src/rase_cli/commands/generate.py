@@ -10,6 +10,7 @@ from rase_cli.conversation import describe_end
 from rase_cli.failures import INTERRUPTED
 from rase_cli.format_options import format_options, taken_format
 from rase_cli.interrupts import interruptible, stop_on_interrupt
+from rase_cli.model_choice import known_names, refuse_file
 from rase_cli.output import answer
 from rase_cli.prompts import read_prompt
 from rase_cli.sampling_options import build_config, sampling_options
@@ -55,6 +56,7 @@ def generate(
         raise click.UsageError("no prompt: give PROMPT, --prompt-file, or pipe it in")
     stop = Event()
     with open_engine(settings, stop=stop) as engine:
+        refuse_file(model_id, known_names(engine))
         config = build_config(engine, model_id, sampling)
         with interruptible(stop):
             engine.load(model_id)
