@@ -71,12 +71,15 @@ def _texts() -> tuple[str, ...]:
 
 @pytest.mark.skipif(FOLDER is None, reason="RASE_TOKENIZERS does not name a folder of tokenizers")
 @pytest.mark.parametrize("name", MODELS)
-def test_a_gguf_encodes_as_the_tokenizer_json_that_it_comes_from(name: str) -> None:
+@pytest.mark.parametrize("is_compiled", [False, True], ids=["plain", "compiled"])
+def test_a_gguf_encodes_as_the_tokenizer_json_that_it_comes_from(name: str, is_compiled: bool) -> None:
     from tokenizers import Tokenizer as Library
 
     document = _document(name)
     library = Library.from_str(json.dumps(document))
     tokenizer = _from_gguf(document, *MODELS[name])
+    if is_compiled:
+        tokenizer.compile()
     # A GGUF does not tell of these, so that its tokenizer leaves text as it is.
     form = NORMAL_FORMS.get(str((document["normalizer"] or {}).get("type")))
     for text in _texts():

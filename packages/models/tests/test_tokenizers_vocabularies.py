@@ -17,12 +17,16 @@ def _vocabularies() -> list[Path]:
 
 LOSSY = ("bert-bge",)
 _BETWEEN = "\n__ggml_vocab_test__\n"
+WAYS = pytest.mark.parametrize("is_compiled", [False, True], ids=["plain", "compiled"])
 
 
 @pytest.mark.skipif(not _vocabularies(), reason="RASE_VOCABULARIES does not name a folder of vocabularies")
 @pytest.mark.parametrize("path", _vocabularies(), ids=lambda path: path.stem)
-def test_whole_vocabularies_give_the_expected_ids(path: Path) -> None:
+@WAYS
+def test_whole_vocabularies_give_the_expected_ids(path: Path, is_compiled: bool) -> None:
     tokenizer = load_tokenizer(path)
+    if is_compiled:
+        tokenizer.compile()
     raw = path.with_name(path.name + ".inp").read_bytes().decode()
     texts = raw.removesuffix(_BETWEEN).split(_BETWEEN)
     lines = path.with_name(path.name + ".out").read_text().splitlines()
@@ -32,10 +36,12 @@ def test_whole_vocabularies_give_the_expected_ids(path: Path) -> None:
         assert path.stem.removeprefix("ggml-vocab-") in LOSSY or tokenizer.decode(ids) == text
 
 
-def _check_no_control_token_is_text(path: Path) -> None:
+def _check_no_control_token_is_text(path: Path, is_compiled: bool) -> None:
     file = open_gguf(path)
     tokens, kinds = file.strings("tokenizer.ggml.tokens"), file.integers("tokenizer.ggml.token_type")
     tokenizer, control = tokenizer_from_gguf(file), set(np.flatnonzero(np.array(kinds) == 3).tolist())
+    if is_compiled:
+        tokenizer.compile()
     control -= {file.integer("tokenizer.ggml.unknown_token_id", 100)}  # BERT's is one of them
     for token in control:
         text = tokens[token]
@@ -44,11 +50,13 @@ def _check_no_control_token_is_text(path: Path) -> None:
             assert control.isdisjoint(ids), written
 
 
-def test_no_control_token_of_the_real_model_is_text(smollm2_path: Path) -> None:
-    _check_no_control_token_is_text(smollm2_path)
+@WAYS
+def test_no_control_token_of_the_real_model_is_text(smollm2_path: Path, is_compiled: bool) -> None:
+    _check_no_control_token_is_text(smollm2_path, is_compiled)
 
 
 @pytest.mark.skipif(not _vocabularies(), reason="RASE_VOCABULARIES does not name a folder of vocabularies")
 @pytest.mark.parametrize("path", _vocabularies(), ids=lambda path: path.stem)
-def test_no_control_token_of_a_whole_vocabulary_is_text(path: Path) -> None:
-    _check_no_control_token_is_text(path)
+@WAYS
+def test_no_control_token_of_a_whole_vocabulary_is_text(path: Path, is_compiled: bool) -> None:
+    _check_no_control_token_is_text(path, is_compiled)

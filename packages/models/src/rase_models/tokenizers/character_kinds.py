@@ -40,13 +40,18 @@ KINDS_OF: Mapping[str, frozenset[int]] = {
 @cache
 def kind_runs() -> tuple[NDArray[np.uint32], NDArray[np.uint8]]:
     """Return where each run of code points of one kind begins, ascending from 0, and its kind."""
-    values = np.frombuffer(zlib.decompress(base64.b85decode("".join(_RUNS.split()))), "<u2")
+    return decoded_runs(_RUNS)
+
+
+def decoded_runs(text: str) -> tuple[NDArray[np.uint32], NDArray[np.uint8]]:
+    """Return where each run of code points begins, and its kind, of what `encoded_runs` wrote."""
+    values = np.frombuffer(zlib.decompress(base64.b85decode("".join(text.split()))), "<u2")
     lengths, kinds = values >> 5, (values & 31).astype(np.uint8)
     return np.cumsum(lengths, dtype=np.uint32) - lengths, kinds
 
 
 def encoded_runs(kinds: NDArray[np.uint8]) -> str:
-    """Return the text of runs for the kinds of all code points, uint8 [0x110000]; what `_RUNS` is made by."""
+    """Return the text of runs for the kinds of all code points, below 32, uint8 [0x110000]."""
     starts, parts = np.flatnonzero(np.diff(kinds, prepend=255)), list[int]()
     lengths = np.diff(starts, append=len(kinds))
     for start, length in zip(starts.tolist(), lengths.tolist(), strict=True):

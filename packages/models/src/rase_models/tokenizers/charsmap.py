@@ -35,14 +35,14 @@ class Charsmap:
 
     def compile(self, progress: Progress | None = None) -> None:
         """Replace by compiled code from now on; needs the backend of the CPU."""
-        from rase_models.backends.cpu.replacing import Replacing
+        from rase_models.backends.cpu.replacing import by_double_array
 
-        self._compiled = Replacing(self._units, self._texts, progress)
+        self._compiled = by_double_array(self._units, self._texts, progress)
 
     def normalize(self, text: str) -> str:
         """Return what becomes of a text."""
-        if self._compiled is not None:
-            return self._compiled.of(text.encode()).decode("utf-8", "replace")
+        if self._compiled is not None and (found := self._compiled.of(text.encode())) is not None:
+            return found.decode("utf-8", "replace")
         data, parts, position = text.encode(), list[bytes](), 0
         while position < len(data):
             if self._leaves_ascii and (plain := _PLAIN.match(data, position)):

@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 _UNKNOWN_COSTS = 10.0
 """How much lower than the lowest score an unknown character scores; SentencePiece's own."""
 
+_BETWEEN = "\ud800"  # which no text has
+
 CHARSMAP_KEY = "tokenizer.ggml.precompiled_charsmap"
 
 
@@ -51,7 +53,8 @@ class Unigram:
         self._charsmap = _charsmap(vocabulary, charsmap)
         self._texts, self._all_scores = _texts(vocabulary), _all_scores(vocabulary, scores)
         # Then words alone give the same tokens.
-        self._cuts = not any(text.rfind(SPACE) > 0 for text in self._texts)
+        together = _BETWEEN + _BETWEEN.join(self._texts)
+        self._cuts = together.count(SPACE) == together.count(_BETWEEN + SPACE)
         self._compiled: TrieEncoding | None = None
 
     def compile(self, progress: Progress | None = None) -> None:
@@ -88,7 +91,7 @@ class Unigram:
         if self._charsmap is not None:
             text = self._charsmap.normalize(text)
         spaced = self._spaced(text)
-        ids = None if self._compiled is None else self._compiled.ids(spaced)
+        ids = None if self._compiled is None else self._compiled.ids(spaced.encode())
         return text_ids(self._library, spaced, dict.fromkeys(spaced)) if ids is None else ids
 
     def _spaced(self, text: str) -> str:

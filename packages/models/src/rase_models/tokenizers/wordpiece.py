@@ -1,6 +1,5 @@
 """WordPiece: the longest token that a word begins with, then the longest that the rest begins with."""
 
-import unicodedata
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
@@ -11,17 +10,15 @@ from rase_models.tokenizers.gguf_encoder import in_turn
 from rase_models.tokenizers.library import NO_TOKEN, text_ids
 from rase_models.tokenizers.space import SPACE
 from rase_models.tokenizers.vocabulary import Vocabulary
+from rase_models.tokenizers.word_characters import ASKS, asked, word_kinds
 
 if TYPE_CHECKING:
-    from tokenizers import Tokenizer as Library
-
+    from rase_models.backends.cpu.replacing import Replacing
     from rase_models.backends.cpu.token_trie import TrieEncoding
 
 _INSIDE = "##"
 _UNKNOWN = " unknown"  # which no word is, since words have no space
 _LONGEST_WORD = 100  # BERT's own limit; longer words are unknown
-_DEPENDS = "\0"  # which no text has any more
-_KEPT_CHARACTERS = 1 << 16
 
 
 class WordPiece:
@@ -32,6 +29,7 @@ class WordPiece:
         from tokenizers.normalizers import BertNormalizer
         from tokenizers.pre_tokenizers import BertPreTokenizer
 
+        self._sorts = strip_accents  # which decomposes characters first
         self._unknown, self._size = vocabulary.unknown, len(vocabulary.tokens)
         self._spelt = _spelt_as_bert_does(vocabulary)
         model = models.WordPiece(
@@ -43,12 +41,13 @@ class WordPiece:
         self._library = Tokenizer(model)
         self._library.normalizer = BertNormalizer(lowercase=lowercase, strip_accents=strip_accents)
         self._library.pre_tokenizer = BertPreTokenizer()
-        self._words = _Words(self._library)
+        self._spelling: Replacing | None = None
         self._compiled: TrieEncoding | None = None
 
     def compile(self, progress: Progress | None = None) -> None:
         """Encode by compiled code from now on, where there is a compiler; it gives the same ids, sooner."""
         try:
+            from rase_models.backends.cpu.replacing import by_words
             from rase_models.backends.cpu.token_trie import longest_tokens
         except ImportError:
             return
@@ -57,6 +56,10 @@ class WordPiece:
             text = token.removeprefix(_INSIDE)
             if text and token != _UNKNOWN:
                 tokens[i], trees[i] = text.encode(), token.startswith(_INSIDE)
+        kinds = word_kinds()
+        codes = np.flatnonzero(kinds == ASKS).tolist()
+        texts = dict(zip(codes, asked(self._library, codes), strict=True))
+        self._spelling = by_words(kinds, texts, sorts=self._sorts, progress=progress)
         self._compiled = longest_tokens(tokens, trees, self._unknown, _LONGEST_WORD, progress)
 
     def encode(self, parts: Iterable[int | str]) -> list[int]:
@@ -67,35 +70,9 @@ class WordPiece:
         return in_turn(parts, self._ids)
 
     def _ids(self, text: str) -> list[int]:
-        ids = self._compiled_ids(text)
+        words = None if self._spelling is None else self._spelling.of(text.encode())
+        ids = None if words is None or self._compiled is None else self._compiled.ids(words)
         return text_ids(self._library, text, dict.fromkeys(text.split())) if ids is None else ids
-
-    def _compiled_ids(self, text: str) -> list[int] | None:
-        """Return the ids of a text, or None where only the library can tell."""
-        if self._compiled is None:
-            return None
-        words = text.translate(self._words)
-        return None if _DEPENDS in words else self._compiled.ids(words)
-
-
-class _Words(dict[int, str]):
-    """What becomes of each character, with spaces before and after it where it is no part of a word.
-
-    The library is asked once for each; characters that may change places with others become `_DEPENDS`.
-    """
-
-    def __init__(self, library: "Library") -> None:
-        self._library = library
-
-    def __missing__(self, code: int) -> str:
-        library = self._library
-        normal = library.normalizer.normalize_str(f"a{chr(code)}a")
-        found = " ".join(word for word, _ in library.pre_tokenizer.pre_tokenize_str(normal))[1:-1]
-        if any(map(unicodedata.combining, found)):
-            found = _DEPENDS
-        if len(self) < _KEPT_CHARACTERS:
-            self[code] = found
-        return found
 
 
 def _spelt_as_bert_does(vocabulary: Vocabulary) -> dict[str, int]:

@@ -1,7 +1,7 @@
 """Byte-level BPE in compiled code: automata cut a text into words, and the bytes of each word merge."""
 
 import secrets
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,7 +25,6 @@ from rase_models.backends.cpu.byte_abi import (
     MERGES,
     ODD,
     PADDING,
-    PAGE_BITS,
     PAGES,
     PAIR_MASK,
     PAIRS,
@@ -42,6 +41,8 @@ from rase_models.backends.cpu.byte_abi import (
 )
 from rase_models.backends.cpu.kernel_key import KernelKey
 from rase_models.backends.cpu.kernel_library import kernel_library
+from rase_models.backends.cpu.paging import paged
+from rase_models.backends.cpu.words import Words, words_of
 from rase_models.tokenizers.automaton import Automata
 from rase_models.tokenizers.byte_table import ByteTable
 
@@ -52,9 +53,6 @@ _MOST_BYTES = 1 << 29
 _CALL = slice(TEXT // WORD, WRITTEN // WORD + 1)
 """The words of one text: TEXT, PARTS, PART_COUNT, ENDS, ENDS_BYTES, IDS, MEMORY, WRITTEN."""
 
-Words = Mapping[int, int | NDArray[np.generic]]
-"""What goes into the words of the kernels: a number, or the address of an array."""
-
 
 class ByteEncoding:
     """The encoding of one vocabulary; may be used from many threads. Knows llvmlite, and numba to compile."""
@@ -64,9 +62,7 @@ class ByteEncoding:
         library.require([_INDEX_KERNEL, _ENCODE_KERNEL], progress)
         self._kernel = library.entry(_ENCODE_KERNEL)
         self._kept, self._automata = {**_cutting_words(automata), **_merging_words(table)}, automata
-        self._words = np.zeros(ENCODING_BYTES // WORD, np.int64)
-        for offset, value in self._kept.items():
-            self._words[offset // WORD] = value if isinstance(value, int) else value.ctypes.data
+        self._words = words_of(self._kept, ENCODING_BYTES)
         library.entry(_INDEX_KERNEL)(0, 1, int(self._words.ctypes.data), 0)
 
     @staticmethod
@@ -122,14 +118,11 @@ def _text(parts: Sequence[int | str]) -> tuple[bytes, list[int]]:
 
 
 def _cutting_words(automata: Automata) -> Words:
-    blocks, size = dict[bytes, int](), 1 << PAGE_BITS
-    pages = [
-        size * blocks.setdefault(page.tobytes(), len(blocks)) for page in automata.classes.reshape(-1, size)
-    ]
+    pages, blocks = paged(automata.classes)
     return {
         ASCII: automata.classes[:128],
-        PAGES: np.array(pages, np.int32),
-        BLOCKS: np.frombuffer(b"".join(blocks), np.uint8),
+        PAGES: pages,
+        BLOCKS: blocks,
         END_CLASS: automata.start - 1,
         START_STATE: automata.start,
         TABLES: np.array([table.ctypes.data for table in automata.transitions], np.int64),

@@ -1,8 +1,7 @@
 """A tree of tokens in memory that compiled code walks, and what walks it."""
 
 import secrets
-from collections.abc import Mapping, Sequence
-from typing import TypeAlias
+from collections.abc import Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -37,13 +36,11 @@ from rase_models.backends.cpu.trie_abi import (
     WORD,
     WRITTEN,
 )
+from rase_models.backends.cpu.words import Words, words_of
 
 _GROW_KERNEL = KernelKey("grow_trie")
 _MOST_BYTES = 1 << 29
 """Of a text, so that all places are int32."""
-
-Settings: TypeAlias = Mapping[int, int | NDArray[np.generic]]
-"""What goes into the words of the kernels: a number, or the address of an array."""
 
 
 class TokenTrie:
@@ -59,7 +56,7 @@ class TokenTrie:
         if nodes >= 1 << NODE_BITS:
             raise ValueError(f"{nodes} beginnings of tokens")
         edges = np.zeros(1 << (nodes + nodes // 4).bit_length(), np.int64)
-        self._kept: Settings = {
+        self._kept: Words = {
             EDGES: edges,
             EDGE_MASK: len(edges) - 1,
             ODD: secrets.randbits(62) | 1,
@@ -70,7 +67,7 @@ class TokenTrie:
             COUNT: len(tokens),
             TREES: np.ascontiguousarray(trees, np.int32),
         }
-        self._words = _words(self._kept, TRIE_BYTES)
+        self._words = words_of(self._kept, TRIE_BYTES)
         library = kernel_library()
         library.require([_GROW_KERNEL], progress)
         library.entry(_GROW_KERNEL)(0, 1, self.address, 0)
@@ -84,15 +81,14 @@ class TokenTrie:
 class TrieEncoding:
     """The encoding of texts by a kernel that walks a tree; may be used from many threads."""
 
-    def __init__(self, kernel: str, trie: TokenTrie, settings: Settings, progress: Progress | None) -> None:
+    def __init__(self, kernel: str, trie: TokenTrie, settings: Words, progress: Progress | None) -> None:
         library, key = kernel_library(), KernelKey(kernel)
         library.require([key], progress)
         self._kernel, self._kept = library.entry(key), (trie, settings)
-        self._words = _words({TRIE: trie.address, **settings}, TEXT_BYTES)
+        self._words = words_of({TRIE: trie.address, **settings}, TEXT_BYTES)
 
-    def ids(self, text: str) -> list[int] | None:
-        """Return the ids of a text; None where there is none for a part of it, or it is too long for this."""
-        data = text.encode()
+    def ids(self, data: bytes) -> list[int] | None:
+        """Return the ids of a text of UTF-8; None where a part of it has none, or it is too long for this."""
         size, words = len(data), self._words.copy()
         if size > _MOST_BYTES:
             return None
@@ -125,7 +121,7 @@ def likeliest_tokens(
 
     `cuts` makes `▁` begin a text of its own.
     """
-    settings: Settings = {
+    settings: Words = {
         UNKNOWN: -1 if unknown is None else unknown,
         SCORES: np.ascontiguousarray(scores, np.float64),
         UNKNOWN_SCORE: np.array([unknown_score], np.float64),
@@ -145,12 +141,5 @@ def longest_tokens(
 
     `trees` is 0 for tokens that begin words, 1 for those that go on with them and -1 for others.
     """
-    settings: Settings = {UNKNOWN: -1 if unknown is None else unknown, MOST_CHARACTERS: most_characters}
+    settings: Words = {UNKNOWN: -1 if unknown is None else unknown, MOST_CHARACTERS: most_characters}
     return TrieEncoding("longest_tokens", TokenTrie(tokens, trees, 2, progress), settings, progress)
-
-
-def _words(values: Settings, size: int) -> NDArray[np.int64]:
-    words = np.zeros(size // WORD, np.int64)
-    for offset, value in values.items():
-        words[offset // WORD] = value if isinstance(value, int) else value.ctypes.data
-    return words

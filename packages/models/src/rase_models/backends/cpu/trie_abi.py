@@ -52,7 +52,7 @@ MOST_CHARACTERS = 80
 MEMORY_BYTES = 16
 
 # The replacing of characters.
-REPLACING_BYTES = 64
+REPLACING_BYTES = 80
 UNITS = 0
 """Address of uint32 [UNIT_COUNT], the double array (see `charsmap`)."""
 UNIT_COUNT = 8
@@ -62,4 +62,14 @@ SOURCE = 32
 SOURCE_BYTES = 40
 TARGET = 48
 TARGET_BYTES = 56
-"""How many bytes there is room for; then how many there would be."""
+"""How many bytes there is room for; then how many there would be, negative where that cannot be told."""
+
+# The spelling of words, with REPLACEMENTS, SOURCE and TARGET as above.
+CHARACTER_PAGES = 64
+"""Address of int32 [0x110000 >> PAGE_BITS], where so many code points begin in CHARACTERS."""
+CHARACTERS = 72
+"""Address of int32, what becomes of each: one of the numbers below, or where its text begins + TEXTS_FROM.
+
+The negative of that where the character changes places with others of its sort.
+"""
+STAYS, GOES, IS_SPACE, IS_WORD, TEXTS_FROM = range(5)

@@ -53,6 +53,7 @@ BUILDERS: Mapping[str, str] = {
     "sparsify": f"{_HERE}.sparsify:sparsify",
     "clamp": f"{_HERE}.clamp:clamp",
     "xielu": f"{_HERE}.xielu:xielu",
+    "spell_words": f"{_HERE}.word_spelling:spell_words",
     "state_scan": f"{_HERE}.scans:state_scan",
     "store_kv": f"{_HERE}.kv_cache:store_kv",
     "worker": f"{_HERE}.interpreter:worker",

@@ -3,6 +3,7 @@
 from typing import Any
 
 from rase_models.backends.cpu.kernels.token_trie import child, value_at
+from rase_models.backends.cpu.kernels.utf8 import width_of
 from rase_models.backends.cpu.simd import (
     compiled,
     load_f64,
@@ -42,16 +43,11 @@ def _offer(places: int, end: int, start: int, token: int, score: float) -> None:
 
 
 @compiled
-def _width(first: int) -> int:
-    return 1 if first < 0x80 else 2 if first < 0xE0 else 3 if first < 0xF0 else 4
-
-
-@compiled
 def _offer_all(op: int, text: int, length: int, start: int) -> None:
     """Offer all tokens that begin at a place, and the unknown one where no token is that one character."""
     trie, scores, places = load_i64(op + TRIE), load_i64(op + SCORES), load_i64(op + MEMORY)
     before = load_f64(places + start * _PLACE_BYTES + _SCORE)
-    character = start + _width(load_u8(text + start))
+    character = start + width_of(load_u8(text + start))
     node, has_character = 0, False
     for at in range(start, length):
         node = child(trie, node, load_u8(text + at))
@@ -106,7 +102,7 @@ def _encode(op: int, text: int, length: int, out: int) -> int:
     start = 0
     while start < length:
         _offer_all(op, text, length, start)
-        start += _width(load_u8(text + start))
+        start += width_of(load_u8(text + start))
     return _write(op, length, out)
 
 

@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from rase_models.backends.cpu.kernels.utf8 import width_of
 from rase_models.backends.cpu.simd import compiled, load_i32, load_i64, store_i64
 from rase_models.backends.cpu.simd.text import load_u8, store_u8
 from rase_models.backends.cpu.trie_abi import (
@@ -49,7 +50,7 @@ def _longest(op: int, start: int, end: int) -> int:
 
 
 @compiled
-def _put(op: int, written: int, byte: int) -> int:
+def put(op: int, written: int, byte: int) -> int:
     """Write a byte if there is room for it; returns how many there are then."""
     if written < load_i64(op + TARGET_BYTES):
         store_u8(load_i64(op + TARGET) + written, byte)
@@ -57,20 +58,23 @@ def _put(op: int, written: int, byte: int) -> int:
 
 
 @compiled
-def _put_replacement(op: int, start: int, written: int) -> int:
+def put_replacement(op: int, start: int, written: int) -> int:
     """Write a replacement, unless nothing ends it."""
     texts, size, end = load_i64(op + REPLACEMENTS), load_i64(op + REPLACEMENT_BYTES), start
     while end < size and load_u8(texts + end) != 0:
         end += 1
     if end < size:
         for at in range(start, end):
-            written = _put(op, written, load_u8(texts + at))
+            written = put(op, written, load_u8(texts + at))
     return written
 
 
 @compiled
-def _width(first: int) -> int:
-    return 1 if first < 0x80 else 2 if first < 0xE0 else 3 if first < 0xF0 else 4
+def put_character(op: int, address: int, written: int) -> int:
+    """Write the character at an address."""
+    for at in range(address, address + width_of(load_u8(address))):
+        written = put(op, written, load_u8(at))
+    return written
 
 
 def replace_characters() -> Any:
@@ -82,13 +86,11 @@ def replace_characters() -> Any:
         while start < end:
             found = _longest(op, start, end)
             if found > 0:
-                written = _put_replacement(op, found & _VALUE, written)
+                written = put_replacement(op, found & _VALUE, written)
                 start += found >> 32
             else:
-                stop = start + _width(load_u8(start))
-                for at in range(start, stop):
-                    written = _put(op, written, load_u8(at))
-                start = stop
+                written = put_character(op, start, written)
+                start += width_of(load_u8(start))
         store_i64(op + TARGET_BYTES, written)
 
     return kernel

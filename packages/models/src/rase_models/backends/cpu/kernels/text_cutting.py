@@ -15,23 +15,15 @@ from rase_models.backends.cpu.byte_abi import (
     TABLES,
     TEXT,
 )
+from rase_models.backends.cpu.kernels.utf8 import code_point, width_of
 from rase_models.backends.cpu.simd import compiled, load_i32, load_i64, store_i32
 from rase_models.backends.cpu.simd.text import load_u8
 
 
 @compiled
-def _width(first: int) -> int:
-    """Return the bytes of a character by its first one."""
-    return 1 if first < 0x80 else 2 if first < 0xE0 else 3 if first < 0xF0 else 4
-
-
-@compiled
-def _wide_class(op: int, address: int, first: int) -> int:
+def _wide_class(op: int, address: int) -> int:
     """Return the class of a character of several bytes."""
-    width = _width(first)
-    code = first & (0x7F >> width)
-    for at in range(1, width):
-        code = code << 6 | load_u8(address + at) & 0x3F
+    code = code_point(address)
     block = int(load_i32(load_i64(op + PAGES) + 4 * (code >> PAGE_BITS)))
     return int(load_u8(load_i64(op + BLOCKS) + block + (code & ((1 << PAGE_BITS) - 1))))
 
@@ -46,8 +38,8 @@ def _match(op: int, table: int, start: int, end: int) -> int:
             entry = int(load_i32(table + 4 * (state + load_u8(load_i64(op + ASCII) + first))))
             width = 1
         else:
-            entry = int(load_i32(table + 4 * (state + _wide_class(op, at, first))))
-            width = _width(first)
+            entry = int(load_i32(table + 4 * (state + _wide_class(op, at))))
+            width = width_of(first)
         if entry & 1:
             found = at
         state = entry >> 1
@@ -66,7 +58,7 @@ def _cut(op: int, table: int, start: int, end: int, out: int) -> int:
     while at < end:
         stop = _match(op, table, at, end)
         if stop == at:
-            at += _width(load_u8(at))
+            at += width_of(load_u8(at))
             continue
         if first < at:
             store_i32(out, at - text)
