@@ -2,6 +2,7 @@
 
 import http.server
 import json
+import socket
 import subprocess
 import threading
 import urllib.request
@@ -127,6 +128,15 @@ class _Nested(_Page):
         self.send_response(200)
         self.end_headers()
         self.wfile.write(b"[" * 99_999)
+
+
+def test_a_server_that_is_not_there_is_said_in_words() -> None:
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        url = f"http://127.0.0.1:{free.getsockname()[1]}"
+        with pytest.raises(ServerNotRunning, match=r"no server answers at .*: ") as failure:
+            RunningServer(url, None).models()
+    assert "Errno" not in failure.value.message and "WinError" not in failure.value.message
 
 
 @pytest.mark.parametrize(("page", "named"), [(_Elsewhere, "answers 307"), (_Nested, "no server answers")])

@@ -609,14 +609,14 @@ def test_hostile_schemas_end_in_time(compiler: FormatCompiler) -> None:
     deep: dict[str, object] = {}
     for _ in range(500):
         deep = {"items": deep}
-    started = time.perf_counter()
+    started = time.process_time()
     repeated = ResponseFormat.regex("((a{1000}){1000}){1000}")
     for form in (ResponseFormat.json_schema(wide), ResponseFormat.json_schema(deep), repeated):
         try:
             compiler.compile(form)
         except UnenforceableFormat:
             continue
-    assert time.perf_counter() - started < 30
+    assert time.process_time() - started < 30
 
 
 def test_lists_of_many_different_items_are_refused_in_time(compiler: FormatCompiler) -> None:
@@ -641,10 +641,10 @@ def test_schemas_that_refer_to_each_other_in_countless_ways_end_in_time(
 ) -> None:
     parts: dict[str, object] = {str(i): {key: [{"$ref": f"#/$defs/{i + 1}"}] * 40} for i in range(20)}
     schema = {**around, "$defs": {**parts, "20": {"type": "string", "maxLength": 4}}}
-    started = time.perf_counter()
+    started = time.process_time()
     with suppress(UnenforceableFormat):
         prepared(SchemaDocument(schema), schema, Place())
-    assert time.perf_counter() - started < 20
+    assert time.process_time() - started < 20
 
 
 def test_kinds_that_a_property_tells_apart_take_time_as_they_are_many() -> None:
@@ -652,11 +652,11 @@ def test_kinds_that_a_property_tells_apart_take_time_as_they_are_many() -> None:
     referred = [{"$ref": f"#/$defs/{i}"} for i in range(len(kinds))]
     definitions = {str(i): kind for i, kind in enumerate(kinds)}
     schemas: list[dict[str, Any]] = [{"oneOf": kinds}, {"oneOf": referred, "$defs": definitions}]
-    started = time.perf_counter()
+    started = time.process_time()
     for schema in schemas:
         made = prepared(SchemaDocument(schema), schema, Place())
         assert isinstance(made, dict) and len(made["allOf"][0]["anyOf"]) == len(kinds)
-    assert time.perf_counter() - started < 10
+    assert time.process_time() - started < 10
 
 
 @pytest.mark.parametrize(
@@ -684,10 +684,10 @@ def test_what_is_wrong_is_looked_for_in_time(compiler: FormatCompiler) -> None:
     kinds = [{"type": "string"}, *kinds_of(range(300))]
     parts: dict[str, object] = {f"p{i}": {"$ref": "#/$defs/slow"} for i in range(100)}
     schema = {"properties": {**parts, "q": {"pattern": "("}}, "$defs": {"slow": {"oneOf": kinds}}}
-    started = time.perf_counter()
+    started = time.process_time()
     with pytest.raises(UnenforceableFormat, match="no regex"):
         compiler.compile(ResponseFormat.json_schema(schema))
-    assert time.perf_counter() - started < 30
+    assert time.process_time() - started < 30
 
 
 def test_the_right_keyword_is_named_behind_many_parts(compiler: FormatCompiler) -> None:

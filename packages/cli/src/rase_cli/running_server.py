@@ -11,6 +11,7 @@ import click
 from rase_core.errors import EngineError
 
 from rase_cli.settings import Body, Option
+from rase_cli.system_errors import reason_of
 
 DEFAULT_URL = "http://127.0.0.1:8080"
 _SECONDS = 30.0
@@ -89,8 +90,14 @@ class RunningServer:
             with error:
                 raise ServerRefused(self._url, error.code, _message(error)) from error
         except (OSError, http.client.HTTPException, ValueError, RecursionError) as error:
-            raise ServerNotRunning(self._url, str(getattr(error, "reason", error)) or "no answer") from error
+            raise ServerNotRunning(self._url, _reason(error)) from error
         return answer if isinstance(answer, dict) else {}
+
+
+def _reason(error: Exception) -> str:
+    """Return why nothing answers; what urllib says of the system's errors begins with their numbers."""
+    cause = getattr(error, "reason", error)
+    return (reason_of(cause) if isinstance(cause, OSError) else str(cause)) or "no answer"
 
 
 def _opener() -> urllib.request.OpenerDirector:
