@@ -138,7 +138,7 @@ def test_amounts_of_memory(text: str, nbytes: int) -> None:
     assert size(text) == nbytes
 
 
-@pytest.mark.parametrize("text", ["", "0", "GB", "-1GB", "4GiB", "much"])
+@pytest.mark.parametrize("text", ["", "0", "GB", "-1GB", "4GiB", "much", "inf", "٤GB", "9" * 400])
 def test_what_is_no_amount_of_memory(text: str) -> None:
     with pytest.raises(click.BadParameter, match="no amount of memory"):
         size(text)

@@ -140,6 +140,12 @@ def test_more_context_than_a_model_has_is_warned_of_once(
     assert all(f"{smol} has a context of 8192 tokens, not the {length}" in line for line in told)
 
 
+@pytest.mark.parametrize("option", ["--grace", "--port", "--keep-alive", "--kv-memory", "--max-memory"])
+def test_numbers_beyond_all_bounds_are_wrong_usage(rase: Run, option: str) -> None:
+    refused = rase("serve", option, "9" * 400)
+    assert refused.returncode == 2 and f"Invalid value for '{option}'" in refused.stderr
+
+
 def test_every_setting_of_the_server_has_an_option() -> None:
     settings = pytest.importorskip("rase_api.settings")
     names = {parameter.name for parameter in serve_module.serve.params}

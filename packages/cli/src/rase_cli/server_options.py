@@ -65,7 +65,7 @@ LENIENT: Option = click.option(
 )
 GRACE: Option = click.option(
     "--grace",
-    type=click.IntRange(min=0),
+    type=click.IntRange(0, 1_000_000),
     default=5,
     show_default=True,
     metavar="SECONDS",

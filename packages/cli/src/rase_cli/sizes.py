@@ -5,7 +5,7 @@ import re
 import click
 
 _FACTORS = {"": 1, "k": 10**3, "m": 10**6, "g": 10**9, "t": 10**12}
-_PATTERN = re.compile(r"(\d+(?:\.\d+)?)\s*([kmgt]?)b?", re.IGNORECASE)
+_PATTERN = re.compile(r"(\d{1,18}(?:\.\d{1,18})?)\s*([kmgt]?)b?", re.IGNORECASE | re.ASCII)
 
 
 def size(text: str) -> int:
