@@ -170,10 +170,16 @@ def test_closing_a_batch_ends_what_is_under_way(engine: Engine) -> None:
     assert totals.ended["max_tokens"] == 1
 
 
-@pytest.mark.parametrize("values", [{"concurrency": 0}, {"retries": -1}])
+@pytest.mark.parametrize("values", [{"concurrency": 0}, {"retries": -1}, {"max_tokens": -1}])
 def test_impossible_limits_are_refused(values: dict[str, int]) -> None:
     with pytest.raises(EngineError, match="expected a whole number of at least"):
         BatchLimits(**values)
+
+
+@pytest.mark.parametrize("timeout", [0, -1.0, float("nan")])
+def test_a_try_of_no_time_is_refused(timeout: float) -> None:
+    with pytest.raises(EngineError, match="invalid timeout"):
+        BatchLimits(timeout=timeout)
 
 
 def line(custom_id: object = "a", url: str = CHAT, model: str = "tiny", **body: object) -> str:

@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 
+from rase_core.deadline import check_timeout
 from rase_core.errors import InvalidParameter
 from rase_core.generation import Generation
 
@@ -34,10 +35,11 @@ class BatchLimits:
     retries: int = 2
 
     def __post_init__(self) -> None:
-        for name, least in (("concurrency", 1), ("retries", 0)):
+        for name, least in (("concurrency", 1), ("retries", 0), ("max_tokens", 0)):
             value = getattr(self, name)
-            if value < least:
+            if value is not None and value < least:
                 raise InvalidParameter(name, value, f"a whole number of at least {least}")
+        check_timeout(self.timeout)
 
 
 @dataclass(frozen=True, slots=True)
