@@ -339,7 +339,7 @@ def test_what_a_real_template_writes_of_a_call_is_read_back(path: Path) -> None:
     for end in ENDS:
         answer = answer.removesuffix(end)
     reader = chat_dialect(source).reading(whole[:start], OPTIONS).reader()
-    parts = reader.push(answer) + reader.finish()
+    parts = merged(reader.push(answer) + reader.finish())
     assert calls_of(parts) == [("get_weather", {"city": CITY, "days": 2})]
 
 
