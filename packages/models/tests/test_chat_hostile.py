@@ -103,7 +103,9 @@ BOMBS = {
     "the rest of a division": "{{ 7 ** 8000 * 7 ** 8000 % (3 ** 9000) }}",
     "digits to a number": "{{ ('f' * 4000000) | int(base=16) is divisibleby 7 }}",
     "a list that is added to": "{% set l = [] %}{% for i in range(99999) %}{{ l.append(i) }}{% endfor %}",
-    "a list that is added to itself": "{% set l = [] %}{% for i in range(99999) %}{{ l.append(l) }}{% endfor %}",
+    "a list that is added to itself": (
+        "{% set l = [] %}{% for i in range(99999) %}{{ l.append(l) }}{% endfor %}"
+    ),
     "a sum of numbers": GROW.replace("'aa'", "1").replace("60", "99999")
     + "{% set ns.x = ns.x + ns.x %}{% endfor %}",
     "reading numbers": BIG.replace("a'", "1'") + "{% for i in range(99999) %}{{ s | float }}{% endfor %}",

@@ -49,8 +49,9 @@ class ReasoningReader:
 
     A thought stands at the beginning. Its opening tag may be in the prompt (`is_open`), and come a second
     time nevertheless; the closing tag may come twice. An empty thought is none. White space next to the tags
-    belongs to neither side. A closing tag before any opening one is left out with the white space after it: in a
-    stream it is too late then to call what came before it a thought, which is what `begins_untold` is for.
+    belongs to neither side. A closing tag before any opening one is left out with the white space after it:
+    in a stream it is too late then to call what came before it a thought, which is what `begins_untold` is
+    for.
     """
 
     def __init__(self, tags: ThinkTags, *, is_open: bool) -> None:
