@@ -4,6 +4,7 @@ import runpy
 from pathlib import Path
 
 import numpy as np
+import pytest
 from rase_models.tokenizers.character_kinds import CODE_POINTS, SPACES, encoded_runs, kind_runs
 from tokenizers import Regex
 from tokenizers.pre_tokenizers import Split
@@ -11,6 +12,7 @@ from tokenizers.pre_tokenizers import Split
 SCRIPT = runpy.run_path(str(Path(__file__).parent / "make_character_kinds.py"))
 
 
+@pytest.mark.slow
 def test_every_code_point_is_of_the_kind_that_the_library_knows() -> None:
     starts, kinds = kind_runs()
     lengths = np.diff(starts, append=np.uint32(CODE_POINTS))

@@ -75,7 +75,7 @@ def test_unigram_gives_the_same_ids_and_errors(
         assert _ids(compiled, text) == _ids(plain, text)
 
 
-@settings(deadline=None, max_examples=200)
+@settings(deadline=None, max_examples=60)
 @given(TOKENS, st.booleans(), st.booleans(), st.booleans(), st.lists(TEXTS, max_size=4))
 def test_wordpiece_gives_the_same_ids_and_errors(
     tokens: dict[str, tuple[int, float]], unknown: bool, lowers: bool, strips: bool, texts: list[str]
