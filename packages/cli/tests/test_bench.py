@@ -169,3 +169,17 @@ def test_a_profile_counts_the_timed_rounds_alone(rase_process: Run, smollm2_path
     done = rase_process("bench", str(smollm2_path), *SMALL, "--profile", "--json")
     counts = json.loads(done.stdout)["profile"]
     assert (counts["prefill_tokens"], counts["decode_steps"]) == (8, 4)
+
+
+STARTER = """
+import subprocess, sys
+large = b"x" * 400_000_000
+code = "from rase_cli.process import peak_memory_mb; print(peak_memory_mb())"
+print(subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout)
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="others do not tell the peak of a program alone")
+def test_the_memory_of_whoever_started_the_program_does_not_count() -> None:
+    done = subprocess.run([sys.executable, "-c", STARTER], capture_output=True, text=True, check=True)
+    assert float(done.stdout) < 200
