@@ -46,6 +46,7 @@ EXIT_CODES: dict[type[BaseException], int] = {
     MemoryError: ERROR,
     KeyboardInterrupt: INTERRUPTED,
     BrokenPipeError: BROKEN_PIPE,
+    FileNotFoundError: NOT_FOUND,
     OSError: ERROR,
 }
 """The nearest class of the error's ancestry counts; anything else is a defect of rase: INTERNAL."""
