@@ -120,9 +120,10 @@ Zen 5; the Chinese is words by their frequency, the long line base64):
 3.6, 4.6, 4.7 | 1.9, 3.6, 4.4 |
 | bge (WordPiece) | 2.3, 11.3, 11.4 | 2.9, 17.0, 20.1 | 3.9, 15.0, 10.1 | 2.9, 6.3, 12.1 | 9.2, 27.2, \
 28.9 | 1.5, 7.7, 1.0 |
-
-| Llama 2 (scores) | 1.7, 3.1, 12.0 | 1.7, 3.5, 11.9 | 7.4, 7.4, 6.6 | 1.9, 3.6, 18.1 | 0.9, 3.7, 4.4 | 2.5, 2.5, 12.0 |
-| gemma-3-270m (scores) | 1.7, 3.5, 3.4 | 1.7, 5.9, 1.9 | 1.5, 2.1, 2.8 | 1.8, 4.1, 3.7 | 1.9, 6.5, 4.2 | 3.2, 11.1, 3.9 |
+| Llama 2 (scores) | 1.7, 3.1, 12.0 | 1.7, 3.5, 11.9 | 7.4, 7.4, 6.6 | 1.9, 3.6, 18.1 | \
+0.9, 3.7, 4.4 | 2.5, 2.5, 12.0 |
+| gemma-3-270m (scores) | 1.7, 3.5, 3.4 | 1.7, 5.9, 1.9 | 1.5, 2.1, 2.8 | 1.8, 4.1, 3.7 | \
+1.9, 6.5, 4.2 | 3.2, 11.1, 3.9 |
 
 The last four, and those of Gemma 3 below, which are older, were measured while other programs ran; another
 run of Llama 2's 200 bytes of a long line gave 1.2. Text with two rare marks side by side, which WordPiece's
