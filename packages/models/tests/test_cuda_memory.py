@@ -15,11 +15,22 @@ from rase_models.backends.cuda.footprint import weights_nbytes, workspace_nbytes
 from rase_models.backends.cuda.inputs import Inputs
 from rase_models.backends.cuda.lowering import products
 from rase_models.backends.cuda.lowering.experts import MOST_EXPERTS
-from rase_models.backends.cuda.lowering.recurrent import MOST_TAPS
+from rase_models.backends.cuda.lowering.recurrent import MOST_KEYS, MOST_TAPS
 from rase_models.backends.cuda.runner import MAX_ROWS
 from rase_models.backends.cuda.sources import source_text
 from rase_models.gguf import GgmlType, TensorInfo, Weight, open_gguf
-from rase_models.program import Activation, Embed, Linear, MoeFfn, Program, SelectOutputs
+from rase_models.program import (
+    Activation,
+    Attention,
+    Embed,
+    GatedDelta,
+    KvLayer,
+    Linear,
+    MoeFfn,
+    Op,
+    Program,
+    SelectOutputs,
+)
 from rase_models.testing_blocks import random_blocks
 from rase_models.testing_cuda import EmulatedDevice, has_compiler
 from rase_models.testing_cuda.compiler import library
@@ -155,3 +166,27 @@ def test_more_experts_than_kernels_take_are_refused_when_a_model_is_loaded(devic
     program = Program("experts", width, 64, ops, dict.fromkeys(("e", "x", "logits"), width), ())
     with pytest.raises(BackendFailure, match="1024 experts, not 1025"):
         CudaBackend(device).load(program, iter(weights))
+
+
+@pytest.mark.parametrize(
+    ("op", "width", "reason"),
+    [
+        (Attention("logits", "x", "x", "x", 0, 1, 1, 1024, 1024, 1.0), 1024, "no heads as long as 1024"),
+        (
+            GatedDelta("logits", "x", "x", "x", "x", "x", "decay", 1, 1, 1e-6, 0),
+            MOST_KEYS + 8,
+            "4096 keys of a head, not 4104",
+        ),
+    ],
+    ids=["attention", "gated delta"],
+)
+def test_heads_that_shared_memory_has_no_room_for_are_refused_when_a_model_is_planned(
+    op: Op, width: int, reason: str, device: EmulatedDevice
+) -> None:
+    weights = [floats("rows", np.ones((8, width), np.float32)), floats("decay", np.ones(1, np.float32))]
+    tensors = {weight.info.name: weight.info for weight in weights}
+    layers = (KvLayer(1, width, width),) if isinstance(op, Attention) else ()
+    ops = (Embed("e", "rows"), SelectOutputs("x", "e"), op)
+    program = Program("heads", width, 64, ops, dict.fromkeys(("e", "x", "logits"), width), layers)
+    with pytest.raises(BackendFailure, match=reason):
+        CudaBackend(device).memory_needs(program, tensors)

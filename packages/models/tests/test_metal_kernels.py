@@ -180,6 +180,10 @@ def test_a_planted_race_is_found_by_the_order_of_threads() -> None:
     ("body", "fault"),
     [
         ("out[thread_position_in_grid.x + 1] = 1.0f;", "outside of an allocation"),
+        (
+            "threadgroup float kept[64]; kept[thread_position_in_grid.x + 1] = 1.0f; out[0] = kept[1];",
+            "outside of an array in shared memory",
+        ),
         ("out[0] = ((const device float4*)(out + 1))[0].x;", "not aligned"),
         ("if (thread_index_in_simdgroup < 31) out[0] = simd_sum(1.0f);", "not reached by all its lanes"),
         (
@@ -203,6 +207,7 @@ def test_a_pointer_into_an_array_that_mlx_puts_among_constants_is_found(size: in
 
 def test_what_a_kernel_leaves_unwritten_is_no_number() -> None:
     assert np.isnan(planted("if (thread_position_in_grid.x > 0) out[thread_position_in_grid.x] = 1.0f;")[0])
+    assert np.isnan(planted("threadgroup float kept[64]; out[thread_position_in_grid.x] = kept[0];")).all()
 
 
 @dataclass(frozen=True)

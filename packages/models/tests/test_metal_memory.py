@@ -78,6 +78,21 @@ def test_a_fork_that_writes_on_copies_one_block_and_no_cache(tmp_path: Path) -> 
         assert np.abs(np.array(cache.values[3000])).sum() > 0
 
 
+def test_a_cache_that_grows_takes_what_room_was_checked_for(tmp_path: Path) -> None:
+    decoder, runner = loaded(tmp_path, "llama")
+    decoder.prefill(TOKENS)
+    cache = runner._caches[0]
+    held = np.array(cache.keys)
+    for blocks in (3000, 4000):
+        mx.clear_cache()
+        before, needed = mx.get_active_memory(), cache.growth_nbytes(blocks)
+        mx.reset_peak_memory()
+        cache.reserve(blocks)
+        assert needed <= mx.get_peak_memory() - before < 1.01 * needed
+        np.testing.assert_array_equal(np.array(cache.keys[: len(held)]), held)
+        assert not np.array(cache.keys[len(held) :]).any()
+
+
 @pytest.mark.parametrize("architecture", ["llama", "gemma2", "mpt"])
 def test_what_others_left_in_a_block_does_not_spoil_a_sequence(architecture: str, tmp_path: Path) -> None:
     decoder, runner = loaded(tmp_path, architecture)

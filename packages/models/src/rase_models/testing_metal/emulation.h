@@ -7,7 +7,6 @@
 #define device
 #define thread
 #define constant volatile
-#define threadgroup static
 
 typedef unsigned int uint;
 typedef unsigned short ushort;

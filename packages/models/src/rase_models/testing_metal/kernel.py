@@ -1,6 +1,7 @@
 """A stand-in for `mx.fast.metal_kernel` whose kernels a C++ compiler compiles."""
 
 import ctypes
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -16,6 +17,7 @@ from rase_models.testing_cuda.compiler import library_of
 
 Triple = tuple[int, int, int]
 _LEAST_DEVICE_SIZE = 8  # MLX puts arrays of fewer elements in the constant address space
+_THREADGROUP = re.compile(r"\bthreadgroup (?=\w+ \w+\[)")
 Template = Sequence[tuple[str, int | mx.Dtype]]
 
 _C_NAMES = {
@@ -108,7 +110,8 @@ def _text(name: str, parameters: str, source: str, header: str, template: Templa
     )
     kernel = f'extern "C" __global__ void {name}({parameters}) {{'
     guard = "if (thread_position_in_grid.x >= grid_x) return;"
-    return "\n".join((_shim(), *given, header, kernel, guard, source, "}", ""))
+    body = _THREADGROUP.sub("__shared__ ", source)
+    return "\n".join((_shim(), *given, header, kernel, guard, body, "}", ""))
 
 
 def _uninitialised(shape: tuple[int, ...], dtype: mx.Dtype) -> NDArray[np.generic]:

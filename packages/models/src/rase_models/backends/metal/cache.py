@@ -62,8 +62,14 @@ class LayerCache:
 
 
 def _grown(array: mx.array, blocks: int) -> mx.array:
-    more = blocks - array.shape[0]
-    return array if more <= 0 else mx.concatenate([array, mx.zeros((more, *array.shape[1:]), array.dtype)])
+    """Return a longer array, filled in place: to join zeros to the old one would take their memory twice."""
+    held = array.shape[0]
+    if blocks <= held:
+        return array
+    grown = mx.zeros((blocks, *array.shape[1:]), array.dtype)
+    if held:
+        grown[:held] = array
+    return grown
 
 
 def _joined(blocks: mx.array) -> mx.array:

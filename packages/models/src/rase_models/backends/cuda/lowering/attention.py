@@ -3,6 +3,8 @@
 from dataclasses import dataclass
 from itertools import product
 
+from rase_core.errors import BackendFailure
+
 from rase_models.backends.cuda.lowering.run import Run, f32, i32, u64
 from rase_models.program import Attention
 
@@ -73,14 +75,17 @@ class BlockShape:
 
 
 def block_shape(op: Attention, *, has_many_rows: bool) -> BlockShape:
-    """Return the largest block for which shared memory suffices."""
+    """Return the largest block for which shared memory suffices; raises BackendFailure if there is none."""
     group, most_rows = (4, _MOST_ROWS) if has_many_rows else (1, 1)
     shared = op.head_count // op.head_count_kv
     heads = max(count for count in range(1, _MOST_HEADS + 1) if shared % count == 0)
     counts = (heads, *(count for count in (4, 2, 1) if count < heads and heads % count == 0))
     rows = [1 << power for power in reversed(range(most_rows.bit_length()))]
     shapes = (BlockShape(group, *shape) for shape in product(counts, rows, (32, 16, 8)))
-    fitting = (shape for shape in shapes if _shared_nbytes(op, shape) <= _SHARED_NBYTES)
+    fitting = [shape for shape in shapes if _shared_nbytes(op, shape) <= _SHARED_NBYTES]
+    if not fitting:
+        lengths = f"{op.key_length} and {op.value_length}"
+        raise BackendFailure(f"the cuda backend takes no heads as long as {lengths}", "use --device cpu")
     return max(fitting, key=lambda shape: (shape.queries >= _ENOUGH, shape.tile, shape.queries))
 
 

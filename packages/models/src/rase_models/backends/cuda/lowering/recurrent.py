@@ -10,11 +10,14 @@ _RECURRENT = Source("recurrent.cu")
 _WARPS = 4
 MOST_TAPS = 16
 """As in recurrent.cu."""
+MOST_KEYS = 4096
+"""Of a head of gated delta, whose query and key lie in the 48 KiB of shared memory that every GPU has."""
+_ADVICE = "use --device cpu"
 
 
 def short_conv(op: ShortConv, run: Run) -> None:
     if op.taps > MOST_TAPS:
-        raise BackendFailure(f"the cuda backend takes {MOST_TAPS} taps, not {op.taps}", "use --device cpu")
+        raise BackendFailure(f"the cuda backend takes {MOST_TAPS} taps, not {op.taps}", _ADVICE)
     x, out, width = run.read(op.x), run.written(op.out), run.width(op.x)
     grid = (-(-width // 128), run.sequences, 1)
     arguments = (out, x, run.vector(op.weight), run.vector(op.bias), *state_of(run, op.state))
@@ -38,6 +41,10 @@ def state_scan(op: StateScan, run: Run) -> None:
 
 def gated_delta(op: GatedDelta, run: Run) -> None:
     keys, values = run.width(op.k) // op.key_heads, run.width(op.v) // op.heads
+    if keys > MOST_KEYS:
+        raise BackendFailure(
+            f"the cuda backend takes {MOST_KEYS} keys of a head, not {keys}", "use --device cpu"
+        )
     rows = (run.read(op.q), run.read(op.k), run.read(op.v), run.read(op.step), run.read(op.beta))
     arguments = (run.written(op.out), *rows, run.vector(op.decay), *state_of(run, op.state))
     sizes = (i32(op.heads), i32(op.key_heads), i32(keys), i32(values), f32(op.eps))
