@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from rase_core.errors import UnencodableText
+from rase_models.backends.cpu.byte_encoding import ByteEncoding
 from rase_models.gguf import GgufFile, MetadataValue
 from rase_models.tokenizers import Tokenizer, tokenizer_from_gguf
 from rase_models.tokenizers.byte_level import CHARACTER_OF_BYTE
@@ -76,6 +77,21 @@ def test_all_vocabularies_give_the_same_ids_and_errors(
     for text in texts * 2:  # what was learnt of tokens must not change them
         found = _ids(compiled, text, parse_special=parse_special)
         assert found == _ids(plain, text, parse_special=parse_special), text
+
+
+@pytest.mark.parametrize("pre", ["gpt-2", "llama-bpe"])
+def test_a_byte_without_token_is_named_though_a_whole_word_with_it_is_a_token(pre: str) -> None:
+    tokens = (*(c for c in CHARACTER_OF_BYTE.values() if c != "b"), "ab")
+    for tokenizer in _both({"model": "gpt2", "pre": pre, "tokens": tokens, "merges": (), **NO_BOS}):
+        assert tokenizer.encode("a a")
+        with pytest.raises(UnencodableText, match="0x62"):
+            tokenizer.encode("ab")
+
+
+@pytest.mark.parametrize(("tokens", "merges"), [((1 << 20) + 1, 0), (256, (1 << 23) - 1)])
+def test_there_is_no_room_for_ids_and_ranks_of_more_bits(tokens: int, merges: int) -> None:
+    assert ByteEncoding.has_room_for(tokens - 1, max(merges - 1, 0))
+    assert not ByteEncoding.has_room_for(tokens, merges)
 
 
 def _large(pre: str) -> dict[str, MetadataValue]:

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from rase_core.errors import UnencodableText
+from rase_models.backends.cpu.token_trie import likeliest_tokens, longest_tokens
 from rase_models.gguf import GgufFile, MetadataValue
 from rase_models.tokenizers import Tokenizer, tokenizer_from_gguf
 from rase_models.tokenizers.charsmap import Charsmap
@@ -113,6 +114,67 @@ def test_no_text_takes_quadratic_time(model: str, text: str) -> None:
     start = time.thread_time()
     compiled.encode(text * 200_000)
     assert time.thread_time() - start < 5
+
+
+@pytest.mark.parametrize("model", ["t5", "bert"])
+@pytest.mark.parametrize("text", ["a", "aé", "é", "ab世", ""])
+def test_tokens_that_end_within_a_character_are_not_found_in_text(model: str, text: str) -> None:
+    odd = {"\udcc3": (NORMAL, -1.0), "a\udcc3": (NORMAL, -1.0), "▁\udce4\udcb8": (USER_DEFINED, -1.0)}
+    usual = {"▁a": (NORMAL, -2.0), "a": (NORMAL, -3.0), "b": (NORMAL, -3.0)}
+    plain, compiled = _both(_vocabulary(model, {**usual, **odd}, unknown=True))
+    assert _ids(compiled, text) == _ids(plain, text)
+    assert all(token < 5 for token in compiled.encode(text))
+
+
+def test_tokens_of_too_many_bytes_are_left_to_the_library() -> None:
+    tokens, trees = [bytes(1 << 26)], np.zeros(1, np.int32)
+    assert longest_tokens(tokens, trees, None, 100, None) is None
+    assert likeliest_tokens(tokens, trees, np.zeros(1), None, -10.0, cuts=False, progress=None) is None
+
+
+def _charsmap(known: bytes, replacement: bytes, *, turns: bool = False) -> bytes:
+    """Return a table of one text of at most three bytes, whose last byte `turns` into itself without end."""
+    units, node = [0] + [0xFF] * ((1 << 12) - 1), 0
+    for depth, byte in enumerate(known):
+        offset = 1 << (8 + depth)
+        units[node] |= offset << 10
+        node ^= offset ^ byte
+        units[node] = byte
+    offset = known[-1] if turns else 1 << (8 + len(known))
+    units[node] |= offset << 10 | (0 if turns else 1 << 8)
+    if not turns:
+        units[node ^ offset] = 1 << 31
+    data = np.array(units, "<u4").tobytes()
+    return len(data).to_bytes(4, "little") + data + replacement + b"\0"
+
+
+def _normalize(table: bytes, text: str) -> list[str]:
+    plain, compiled = Charsmap(table), Charsmap(table)
+    compiled.compile()
+    return [plain.normalize(text), compiled.normalize(text)]
+
+
+@pytest.mark.parametrize("known", [b"\xc3", b"\xe4\xb8", b"\xf0", "é".encode()])
+@pytest.mark.parametrize("text", ["é", "aé", "世", "é世é", "🦙"])
+def test_a_charsmap_may_know_what_ends_within_a_character(known: bytes, text: str) -> None:
+    expected = text.encode().replace(known, b"x").decode("utf-8", "replace")
+    assert _normalize(_charsmap(known, b"x"), text) == [expected, expected]
+
+
+def test_a_charsmap_knows_no_texts_without_end() -> None:
+    table = _charsmap(b"a", b"x", turns=True)
+    start = time.thread_time()
+    assert _normalize(table, "a" * 5000) == ["a" * 5000] * 2
+    compiled = Charsmap(table)
+    compiled.compile()
+    assert compiled.normalize("a" * 200_000) == "a" * 200_000
+    assert time.thread_time() - start < 10
+
+
+@pytest.mark.parametrize(("size", "is_known"), [(255, True), (256, False), (100_000, False)])
+def test_a_charsmap_replaces_a_character_by_no_long_text(size: int, is_known: bool) -> None:
+    expected = "x" * size + "b" if is_known else "b"
+    assert _normalize(_charsmap(b"a", b"x" * size), "ab") == [expected, expected]
 
 
 @settings(deadline=None)

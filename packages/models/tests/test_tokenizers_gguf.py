@@ -313,6 +313,21 @@ def test_a_broken_byte_level_vocabulary_is_named_by_its_key(changes: dict[str, A
         _byte_level(**changes)
 
 
+MISFITS: list[tuple[tuple[str, ...], tuple[str, ...], str]] = [
+    (("ab", "cd"), ("a b c", "d"), "merge 0, 'a b c'"),  # four parts as well as two merges of two have
+    (("ab", "a\udcc3", "\udcc3"), ("a b", "a \udcc3"), "merge 1, 'a .udcc3'"),
+    (("<c>",), ("<c> zz", "a zz"), "merge 1, 'a zz'"),  # the first has to do with a control token
+]
+
+
+@pytest.mark.parametrize(("tokens", "merges", "message"), MISFITS)
+def test_the_first_merge_that_does_not_join_two_tokens_is_named(
+    tokens: tuple[str, ...], merges: tuple[str, ...], message: str
+) -> None:
+    with pytest.raises(TokenizerError, match=message):
+        _byte_level(*tokens, merges=merges)
+
+
 @pytest.mark.parametrize("scores", [None, ("a",), np.ones(3), np.full(564, np.nan), np.ones(563), NO_NUMBERS])
 def test_broken_scores_are_named(scores: Any) -> None:
     with pytest.raises(TokenizerError, match=r"tokenizer\.ggml\.scores"):

@@ -6,12 +6,14 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import NDArray
 from rase_core.errors import UnencodableText
 from rase_core.progress import Progress
 
 from rase_models.tokenizers.automaton import automata
 from rase_models.tokenizers.byte_table import ByteTable, byte_merges, byte_tokens
 from rase_models.tokenizers.gguf_encoder import in_turn
+from rase_models.tokenizers.kinds import TokenKind
 from rase_models.tokenizers.library import library_ids
 from rase_models.tokenizers.merging_library import merging_library, one_after_the_other, splits_of
 from rase_models.tokenizers.pre_tokenizers import PreTokenizer
@@ -36,7 +38,8 @@ class ByteLevelBpe:
     def __init__(self, vocabulary: Vocabulary, merges: Sequence[str], pre: PreTokenizer) -> None:
         self._vocabulary, self._merges, self._pre = vocabulary, merges, pre
         self._merge_ids = byte_merges(vocabulary, merges)
-        self._missing = _missing_bytes(vocabulary)
+        self._byte_ids = _byte_ids(vocabulary)
+        self._missing = _missing_bytes(self._byte_ids)
         self._compiled: ByteEncoding | None = None
 
     def compile(self, progress: Progress | None = None) -> None:
@@ -51,9 +54,8 @@ class ByteLevelBpe:
             from rase_models.backends.cpu.byte_encoding import ByteEncoding
         except ImportError:
             return
-        table = self._table()
-        if ByteEncoding.has_room_for(table):
-            self._compiled = ByteEncoding(table, cutting, progress)
+        if ByteEncoding.has_room_for(len(self._vocabulary.tokens), self._merge_ids.shape[1]):
+            self._compiled = ByteEncoding(self._table(), cutting, progress)
 
     def encode(self, parts: Iterable[int | str]) -> list[int]:
         """Return the ids of the parts of a text, of which integers are ids already.
@@ -81,10 +83,9 @@ class ByteLevelBpe:
         return library
 
     def _table(self) -> ByteTable:
-        tokens = byte_tokens(self._vocabulary, CHARACTERS)
-        ids = [self._vocabulary.ids.get(character, -1) for character in CHARACTERS]
-        byte_ids = np.array([i if i >= 0 and tokens.is_text[i] else -1 for i in ids], np.int32)
-        return ByteTable(tokens, self._merge_ids, byte_ids, self._pre.ignore_merges)
+        known = {byte: CHARACTERS[byte] for byte in np.flatnonzero(self._byte_ids >= 0).tolist()}
+        tokens = byte_tokens(self._vocabulary, known)
+        return ByteTable(tokens, self._merge_ids, self._byte_ids, self._pre.ignore_merges)
 
 
 def byte_level_bytes(token: str) -> bytes:
@@ -95,8 +96,14 @@ def byte_level_bytes(token: str) -> bytes:
         return token.encode("utf-8", "surrogateescape")
 
 
-def _missing_bytes(vocabulary: Vocabulary) -> re.Pattern[bytes] | None:
+def _byte_ids(vocabulary: Vocabulary) -> NDArray[np.int32]:
+    """Return the token of each byte, int32 [256], -1 where there is none that text may become."""
+    special = frozenset(vocabulary.of_kind(TokenKind.CONTROL, TokenKind.UNKNOWN))
+    ids = [vocabulary.ids.get(character, -1) for character in CHARACTERS]
+    return np.array([-1 if i in special else i for i in ids], np.int32)
+
+
+def _missing_bytes(byte_ids: NDArray[np.int32]) -> re.Pattern[bytes] | None:
     """Return a pattern of the bytes that text may have and no token stands for."""
-    known = vocabulary.writable()
-    lost = [b for b, c in CHARACTER_OF_BYTE.items() if c not in known and b not in _NEVER_IN_UTF8]
+    lost = [byte for byte in np.flatnonzero(byte_ids < 0).tolist() if byte not in _NEVER_IN_UTF8]
     return re.compile(b"[" + b"".join(re.escape(bytes([b])) for b in lost) + b"]") if lost else None

@@ -1,6 +1,6 @@
 """What byte-level BPE makes of words, by numbers instead of texts."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import repeat
 from operator import add
@@ -65,7 +65,7 @@ def byte_merges(vocabulary: Vocabulary, merges: Sequence[str]) -> NDArray[np.int
     return kept
 
 
-def byte_tokens(vocabulary: Vocabulary, character_of_byte: Sequence[str]) -> ByteTokens:
+def byte_tokens(vocabulary: Vocabulary, character_of_byte: Mapping[int, str]) -> ByteTokens:
     """Return the bytes of all tokens; those with other characters than `character_of_byte` are no text."""
     tokens = vocabulary.tokens
     codes = separated(tokens)
@@ -83,17 +83,17 @@ _OTHER = 0x200
 """Above all characters that spell bytes."""
 
 
-def _values(character_of_byte: Sequence[str]) -> NDArray[np.int16]:
+def _values(character_of_byte: Mapping[int, str]) -> NDArray[np.int16]:
     """Return for each code point below `_OTHER` and for that itself the byte that it spells, or -1."""
     values = np.full(_OTHER + 1, -1, np.int16)
-    values[list(map(ord, character_of_byte))] = np.arange(len(character_of_byte))
+    values[list(map(ord, character_of_byte.values()))] = list(character_of_byte)
     return values
 
 
 def _halves(vocabulary: Vocabulary, merges: Sequence[str]) -> tuple[Sequence[str], Sequence[str]]:
     """Return what each merge joins. A token may begin with a space."""
-    texts = " ".join(merges).split(" ") if merges else []
-    if len(texts) == 2 * len(merges) and all(texts):
+    texts = " ".join(merges).split(" ")
+    if all(texts) and set(map(str.count, merges, repeat(" "))) == {1}:
         return texts[::2], texts[1::2]
     cuts = [merge.find(" ", 1) for merge in merges]
     if min(cuts, default=1) < 1:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from rase_core.errors import TokenizerError
 
 from rase_models.tokenizers.library import is_library_fault
-from rase_models.tokenizers.pieces import is_text
+from rase_models.tokenizers.pieces import is_text, spellable
 from rase_models.tokenizers.pre_tokenizers import PreTokenizer
 from rase_models.tokenizers.vocabulary import Vocabulary
 
@@ -39,7 +39,7 @@ def merging_library(
     if len(writable) < len(vocabulary.ids):
         pairs = [(left, right) for left, right in pairs if _makes_text(vocabulary, writable, left, right)]
     try:
-        model = models.BPE(_spellable(writable), pairs, ignore_merges=pre.ignore_merges, **options)
+        model = models.BPE(spellable(writable), pairs, ignore_merges=pre.ignore_merges, **options)
     except BaseException as error:
         if is_library_fault(error) or isinstance(error, UnicodeError):
             raise misfit(vocabulary, merges) from error
@@ -64,27 +64,27 @@ def one_after_the_other(steps: "Iterable[Step]") -> "Step":
 
 def misfit(vocabulary: Vocabulary, merges: Sequence[str]) -> TokenizerError:
     """Return the error for the first merge that does not fit the vocabulary."""
-    ids, found = vocabulary.ids, (0, "")
-    for i, merge in enumerate(merges):
-        at = merge.find(" ", 1)
-        if at < 0 or any(
-            part not in ids for part in (merge[:at], merge[at + 1 :], merge[:at] + merge[at + 1 :])
-        ):
-            found = (i, merge)
-            break
+    writable = vocabulary.writable()
+    found = next(
+        ((i, merge) for i, merge in enumerate(merges) if not _fits(vocabulary, writable, merge)), (0, "")
+    )
     return TokenizerError(
         f"{vocabulary.path}: metadata {MERGES_KEY}: merge {found[0]}, {found[1]!r}, "
         "does not join two tokens to a third"
     )
 
 
+def _fits(vocabulary: Vocabulary, writable: Mapping[str, int], merge: str) -> bool:
+    """Tell whether a merge joins two tokens to a third, all of whole characters, or is left out."""
+    at = merge.find(" ", 1)
+    if at < 0:
+        return False
+    parts = (merge[:at], merge[at + 1 :], merge[:at] + merge[at + 1 :])
+    if not _makes_text(vocabulary, writable, *parts[:2]):
+        return True
+    return all(part in writable and is_text(part) for part in parts)
+
+
 def _makes_text(vocabulary: Vocabulary, writable: Mapping[str, int], left: str, right: str) -> bool:
     """Tell whether a merge has nothing to do with a token that text must not become."""
     return all(token in writable or token not in vocabulary.ids for token in (left, right, left + right))
-
-
-def _spellable(tokens: dict[str, int]) -> dict[str, int]:
-    """Return the tokens that are whole characters; the library cannot hold others."""
-    if is_text("".join(tokens)):
-        return tokens
-    return {token: i for token, i in tokens.items() if is_text(token)}

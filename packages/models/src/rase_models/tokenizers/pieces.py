@@ -49,6 +49,13 @@ def is_text(token: str) -> bool:
     return not _SURROGATE.search(token)
 
 
+def spellable(tokens: dict[str, int]) -> dict[str, int]:
+    """Return the tokens that are whole characters; the `tokenizers` library cannot hold others."""
+    if is_text("".join(tokens)):
+        return tokens
+    return {token: i for token, i in tokens.items() if is_text(token)}
+
+
 def literal_bytes(token: str) -> bytes:
     """Return the bytes of a token that stands for its own text."""
     return token.encode("utf-8", "surrogateescape")

@@ -14,6 +14,7 @@ from rase_models.tokenizers.charsmap import Charsmap
 from rase_models.tokenizers.gguf_encoder import in_turn
 from rase_models.tokenizers.kinds import TokenKind
 from rase_models.tokenizers.library import text_ids
+from rase_models.tokenizers.pieces import is_text
 from rase_models.tokenizers.space import SPACE
 from rase_models.tokenizers.vocabulary import Vocabulary
 
@@ -26,6 +27,7 @@ _UNKNOWN_COSTS = 10.0
 """How much lower than the lowest score an unknown character scores; SentencePiece's own."""
 
 _BETWEEN = "\ud800"  # which no text has
+_TEXT = (TokenKind.NORMAL, TokenKind.USER_DEFINED)
 
 CHARSMAP_KEY = "tokenizer.ggml.precompiled_charsmap"
 
@@ -66,7 +68,7 @@ class Unigram:
             from rase_models.backends.cpu.token_trie import likeliest_tokens
         except ImportError:
             return
-        tokens = [text.encode("utf-8", "surrogateescape") for text in self._texts]
+        tokens = [text.encode() for text in self._texts]
         trees = np.array([-(text[0] == " ") for text in self._texts], np.int32)
         if self._charsmap is not None:
             self._charsmap.compile(progress)
@@ -121,9 +123,14 @@ def _charsmap(vocabulary: Vocabulary, data: bytes) -> Charsmap | None:
 
 
 def _texts(vocabulary: Vocabulary) -> list[str]:
-    """Return the text of each id; for what text must not become one with a space, which is `▁` in texts."""
-    texts = list(vocabulary.tokens)
-    for i in np.flatnonzero(~np.isin(vocabulary.kinds, (TokenKind.NORMAL, TokenKind.USER_DEFINED))).tolist():
+    """Return the text of each id, one with a space, which is `▁` in texts, for what text cannot become.
+
+    That is also what is not whole characters.
+    """
+    texts, is_odd = list(vocabulary.tokens), ~np.isin(vocabulary.kinds, _TEXT)
+    if not is_text("".join(texts)):
+        is_odd |= ~np.fromiter(map(is_text, texts), np.bool_, len(texts))
+    for i in np.flatnonzero(is_odd).tolist():
         texts[i] = f" {i}"
     return texts
 

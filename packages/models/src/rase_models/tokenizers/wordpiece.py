@@ -8,6 +8,7 @@ from rase_core.progress import Progress
 
 from rase_models.tokenizers.gguf_encoder import in_turn
 from rase_models.tokenizers.library import NO_TOKEN, text_ids
+from rase_models.tokenizers.pieces import spellable
 from rase_models.tokenizers.space import SPACE
 from rase_models.tokenizers.vocabulary import Vocabulary
 from rase_models.tokenizers.word_characters import ASKS, asked, word_kinds
@@ -78,6 +79,6 @@ class WordPiece:
 def _spelt_as_bert_does(vocabulary: Vocabulary) -> dict[str, int]:
     """Return the tokens of text with `##` before those that go on with a word, and nothing before others."""
     spelt = {} if vocabulary.unknown is None else {_UNKNOWN: vocabulary.unknown}
-    for token, i in vocabulary.writable().items():
+    for token, i in spellable(vocabulary.writable()).items():
         spelt.setdefault(token[1:] if token.startswith(SPACE) else _INSIDE + token, i)
     return spelt

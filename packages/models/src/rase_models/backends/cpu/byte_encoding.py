@@ -66,9 +66,9 @@ class ByteEncoding:
         library.entry(_INDEX_KERNEL)(0, 1, int(self._words.ctypes.data), 0)
 
     @staticmethod
-    def has_room_for(table: ByteTable) -> bool:
-        """Tell whether ids and ranks are in the range of the tables here."""
-        return len(table.tokens.is_text) <= 1 << ID_BITS and table.merges.shape[1] < (1 << RANK_BITS) - 1
+    def has_room_for(tokens: int, merges: int) -> bool:
+        """Tell whether ids and ranks of so many are in the range of the tables here."""
+        return tokens <= 1 << ID_BITS and merges < (1 << RANK_BITS) - 1
 
     def ids(self, parts: Sequence[int | str]) -> list[int] | None:
         """Return the ids of the parts of a text, of which integers are ids already.
@@ -76,12 +76,11 @@ class ByteEncoding:
         Returns None where a byte has no token, and for a text that is too long for this.
         """
         text, ends = _text(parts)
-        size, count = len(text) - PADDING, len(parts) + len(text)
-        if size > _MOST_BYTES:
+        if len(text) > _MOST_BYTES:
             return None
+        words, half = len(self._words), (len(parts) + len(text)) // 2 + 1
         # One piece of memory; the last part of it is touched only as far as words are long.
-        words, half = len(self._words), count // 2 + 1
-        memory = np.empty(words + 4 * half + MEMORY_BYTES // WORD * size, np.int64)
+        memory = np.empty(words + 4 * half + MEMORY_BYTES // WORD * len(text), np.int64)
         start = int(memory.ctypes.data)
         places = [start + WORD * (words + number * half) for number in range(5)]
         memory[:words] = self._words

@@ -1,7 +1,7 @@
 """A tree of tokens in memory that compiled code walks, and what walks it."""
 
 import secrets
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -44,7 +44,7 @@ _MOST_BYTES = 1 << 29
 
 
 class TokenTrie:
-    """The beginnings of tokens; ValueError for more of them than nodes can be numbered."""
+    """The beginnings of tokens that there is room for."""
 
     def __init__(
         self, tokens: Sequence[bytes], trees: NDArray[np.int32], roots: int, progress: Progress | None
@@ -53,8 +53,6 @@ class TokenTrie:
         starts = np.zeros(len(tokens) + 1, np.int32)
         np.cumsum(np.fromiter(map(len, tokens), np.int32, len(tokens)), out=starts[1:])
         nodes = int(starts[-1]) + roots
-        if nodes >= 1 << NODE_BITS:
-            raise ValueError(f"{nodes} beginnings of tokens")
         edges = np.zeros(1 << (nodes + nodes // 4).bit_length(), np.int64)
         self._kept: Words = {
             EDGES: edges,
@@ -71,6 +69,11 @@ class TokenTrie:
         library = kernel_library()
         library.require([_GROW_KERNEL], progress)
         library.entry(_GROW_KERNEL)(0, 1, self.address, 0)
+
+    @staticmethod
+    def has_room_for(tokens: Iterable[bytes]) -> bool:
+        """Tell whether all beginnings of tokens can be numbered, besides two roots."""
+        return sum(map(len, tokens)) + 2 < 1 << NODE_BITS
 
     @property
     def address(self) -> int:
@@ -116,11 +119,13 @@ def likeliest_tokens(
     *,
     cuts: bool,
     progress: Progress | None,
-) -> TrieEncoding:
+) -> TrieEncoding | None:
     """Return Unigram's encoding; `trees` is 0, or -1 for tokens that text does not become.
 
-    `cuts` makes `▁` begin a text of its own.
+    `cuts` makes `▁` begin a text of its own. Returns None for tokens that there is no room for.
     """
+    if not TokenTrie.has_room_for(tokens):
+        return None
     settings: Words = {
         UNKNOWN: -1 if unknown is None else unknown,
         SCORES: np.ascontiguousarray(scores, np.float64),
@@ -136,10 +141,13 @@ def longest_tokens(
     unknown: int | None,
     most_characters: int,
     progress: Progress | None,
-) -> TrieEncoding:
+) -> TrieEncoding | None:
     """Return WordPiece's encoding of words with spaces between them.
 
-    `trees` is 0 for tokens that begin words, 1 for those that go on with them and -1 for others.
+    `trees` is 0 for tokens that begin words, 1 for those that go on with them and -1 for others. Returns None
+    for tokens that there is no room for.
     """
+    if not TokenTrie.has_room_for(tokens):
+        return None
     settings: Words = {UNKNOWN: -1 if unknown is None else unknown, MOST_CHARACTERS: most_characters}
     return TrieEncoding("longest_tokens", TokenTrie(tokens, trees, 2, progress), settings, progress)

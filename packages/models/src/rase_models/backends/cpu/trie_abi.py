@@ -15,7 +15,7 @@ ODD = 16
 VALUES = 24
 """Address of int32 [nodes], the token that ends at each, or -1."""
 NODES = 32
-"""How many nodes there are; the first ROOTS of them are roots."""
+"""How many nodes there are; before any token is entered, how many roots."""
 DATA = 40
 """Address of the bytes of all tokens, one after the other."""
 STARTS = 48
@@ -60,6 +60,8 @@ REPLACEMENTS = 16
 REPLACEMENT_BYTES = 24
 SOURCE = 32
 SOURCE_BYTES = 40
+MOST_BYTES = 256
+"""Of a text that the double array knows, and of a replacement; longer ones are not known."""
 TARGET = 48
 TARGET_BYTES = 56
 """How many bytes there is room for; then how many there would be, negative where that cannot be told."""

@@ -1,5 +1,6 @@
 """Tokens drawn from rows of logits: sorted as far as they may be drawn, their shares added up in that order.
-very number that decides has the bits of core's `Candidates`; what only bounds how many are sorted is rough.
+
+Every number that decides has the bits of core's `Candidates`; what only bounds how many are sorted is rough.
 """
 
 import math

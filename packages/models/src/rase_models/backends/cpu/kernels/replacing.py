@@ -6,6 +6,7 @@ from rase_models.backends.cpu.kernels.utf8 import width_of
 from rase_models.backends.cpu.simd import compiled, load_i32, load_i64, store_i64
 from rase_models.backends.cpu.simd.text import load_u8, store_u8
 from rase_models.backends.cpu.trie_abi import (
+    MOST_BYTES,
     REPLACEMENT_BYTES,
     REPLACEMENTS,
     SOURCE,
@@ -38,7 +39,7 @@ def _offset(unit: int) -> int:
 def _longest(op: int, start: int, end: int) -> int:
     """Return the length of the longest text that fits << 32 | where its replacement begins; 0 for none."""
     found, children = 0, _offset(_unit(op, 0))
-    for at in range(start, end):
+    for at in range(start, min(end, start + MOST_BYTES)):
         byte = load_u8(at)
         node = children ^ byte
         if byte == 0 or _unit(op, node) & _LABEL != byte:
@@ -58,23 +59,21 @@ def put(op: int, written: int, byte: int) -> int:
 
 
 @compiled
-def put_replacement(op: int, start: int, written: int) -> int:
-    """Write a replacement, unless nothing ends it."""
-    texts, size, end = load_i64(op + REPLACEMENTS), load_i64(op + REPLACEMENT_BYTES), start
-    while end < size and load_u8(texts + end) != 0:
-        end += 1
-    if end < size:
-        for at in range(start, end):
-            written = put(op, written, load_u8(texts + at))
+def put_text(op: int, start: int, end: int, written: int) -> int:
+    """Write the bytes between two addresses; returns how many there are then."""
+    for at in range(start, end):
+        written = put(op, written, load_u8(at))
     return written
 
 
 @compiled
-def put_character(op: int, address: int, written: int) -> int:
-    """Write the character at an address."""
-    for at in range(address, address + width_of(load_u8(address))):
-        written = put(op, written, load_u8(at))
-    return written
+def put_replacement(op: int, start: int, written: int) -> int:
+    """Write a replacement, unless nothing ends it in time."""
+    texts, end = load_i64(op + REPLACEMENTS), start
+    size = min(load_i64(op + REPLACEMENT_BYTES), start + MOST_BYTES)
+    while end < size and load_u8(texts + end) != 0:
+        end += 1
+    return put_text(op, texts + start, texts + end, written) if end < size else written
 
 
 def replace_characters() -> Any:
@@ -89,8 +88,9 @@ def replace_characters() -> Any:
                 written = put_replacement(op, found & _VALUE, written)
                 start += found >> 32
             else:
-                written = put_character(op, start, written)
-                start += width_of(load_u8(start))
+                stop = min(start + width_of(load_u8(start)), end)  # what is known may end within a character
+                written = put_text(op, start, stop, written)
+                start = stop
         store_i64(op + TARGET_BYTES, written)
 
     return kernel

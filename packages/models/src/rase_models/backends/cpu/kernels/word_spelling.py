@@ -3,7 +3,7 @@
 from typing import Any
 
 from rase_models.backends.cpu.byte_abi import PAGE_BITS
-from rase_models.backends.cpu.kernels.replacing import put, put_character, put_replacement
+from rase_models.backends.cpu.kernels.replacing import put, put_replacement, put_text
 from rase_models.backends.cpu.kernels.utf8 import code_point, width_of
 from rase_models.backends.cpu.simd import compiled, load_i32, load_i64, store_i64
 from rase_models.backends.cpu.simd.text import load_u8
@@ -30,6 +30,11 @@ def _meaning(op: int, code: int) -> int:
 
 
 @compiled
+def _put_character(op: int, address: int, written: int) -> int:
+    return put_text(op, address, address + width_of(load_u8(address)), written)
+
+
+@compiled
 def _spell(op: int, address: int, meaning: int, written: int) -> int:
     """Write what becomes of a character; returns how many bytes there are then."""
     if meaning >= TEXTS_FROM:
@@ -37,10 +42,10 @@ def _spell(op: int, address: int, meaning: int, written: int) -> int:
     if meaning == IS_SPACE:
         return put(op, written, _SPACE)
     if meaning == STAYS:
-        return put_character(op, address, written)
+        return _put_character(op, address, written)
     if meaning == GOES:
         return written
-    written = put_character(op, address, put(op, written, _SPACE))
+    written = _put_character(op, address, put(op, written, _SPACE))
     return put(op, written, _SPACE)
 
 
