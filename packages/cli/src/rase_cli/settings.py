@@ -140,7 +140,7 @@ KV_TYPE: Option = click.option(
     type=click.Choice(KV_TYPES),
     callback=_keep,
     expose_value=False,
-    help="How keys and values are kept. [default: f16, on the reference device f32]",
+    help="How keys and values are kept. [default: f16; f32 on the reference device and on MLX without a GPU]",
 )
 DEBUG: Option = click.option(
     "--debug",

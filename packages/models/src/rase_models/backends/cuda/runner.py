@@ -75,7 +75,10 @@ class CudaRunner:
         return memory.address
 
     def _prepare(self) -> None:
-        """Take the memory of runs and load their kernels, so that want of either shows before requests."""
+        """Load the kernels of runs and take their memory, so that want of either shows before requests.
+
+        One row of logits is wanted here; what more than SMALL need is taken by the first such run.
+        """
         for rows in (SMALL, MAX_ROWS):
             commands = lowered(self._run((rows, 1, 1)))
             self._device.prepare(dict.fromkeys(item.source for item in commands if isinstance(item, Launch)))
