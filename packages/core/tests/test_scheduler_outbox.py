@@ -2,6 +2,7 @@
 
 from itertools import groupby, pairwise
 
+from rase_core.errors import DeviceLost
 from rase_core.sampling import GenerationConfig
 from rase_core.scheduler import Event, GenerationRequest, put_off
 from rase_core.scheduler.limits import SchedulerLimits
@@ -14,14 +15,17 @@ from rase_core.testing import HistoryDecoder
 class Watched:
     """A loop whose listeners put off a wake-up for each piece; `happened` is all that happens, in order."""
 
-    def __init__(self, streams: int, max_tokens: int) -> None:
+    def __init__(self, streams: int, max_tokens: int, make: type[HistoryDecoder] = HistoryDecoder) -> None:
         self.happened: list[str] = []
-        decoder = HistoryDecoder(on_forward=lambda _: self.happened.append("computes"))
-        line = WaitingLine(64, 64)
-        self.loop = Loop(decoder, line, SchedulerLimits(), lambda: 0.0)
-        request = GenerationRequest([1, 2, 3], GenerationConfig(temperature=0, max_tokens=max_tokens))
+        self._line, self._config = WaitingLine(64, 64), GenerationConfig(temperature=0, max_tokens=max_tokens)
+        self._decoder = make(on_forward=lambda _: self.happened.append("computes"))
+        self.loop = Loop(self._decoder, self._line, SchedulerLimits(), lambda: 0.0, self._replace)
         for number in range(streams):
-            line.put(request.sequence(Ticket(1, self._hear), number, decoder))
+            self.ask(number)
+
+    def ask(self, number: int, n: int = 1) -> None:
+        request = GenerationRequest([1, 2, 3], self._config, n=n)
+        self._line.put(request.sequence(Ticket(n, self._hear), number, self._decoder))
 
     def run(self) -> list[str]:
         self.loop.step()
@@ -32,6 +36,10 @@ class Watched:
     def _hear(self, event: Event) -> None:
         self.happened.append("told")
         put_off(self._wake)
+
+    def _replace(self, error: DeviceLost) -> HistoryDecoder:
+        self.happened.append("replaces")
+        return HistoryDecoder()
 
     def _wake(self) -> None:
         self.happened.append("woken")
@@ -60,6 +68,21 @@ def test_all_are_woken_when_everything_is_ended_at_once() -> None:
     watched.loop.step()
     watched.loop.abandon(ValueError("over"))
     assert watched.happened[-1] == "woken"
+
+
+class Unforkable(HistoryDecoder):
+    """Loses its device when a sequence is forked, after others were told something in the same step."""
+
+    def fork(self, sequence: int, length: int) -> int:
+        raise DeviceLost("cuda", "gone")
+
+
+def test_all_are_woken_before_another_decoder_is_made() -> None:
+    watched = Watched(streams=2, max_tokens=9, make=Unforkable)
+    watched.ask(2, n=2)
+    happened = watched.run()
+    before = happened[: happened.index("replaces")]
+    assert "told" in before and before[-1] == "woken"
 
 
 def test_a_thread_that_does_not_step_wakes_at_once() -> None:

@@ -161,6 +161,7 @@ class Loop:
         """Go on with another decoder, which has nothing of what was computed."""
         if self._replace is None:
             raise error
+        self._outbox.send()  # to make another decoder takes long
         self._decoder = self._replace(error)
         self._roster.move(self._decoder)
         self._chooser = Chooser(_ranker(self._decoder))

@@ -18,7 +18,7 @@ _ENDS = 1 << 8
 _LABEL = 1 << 31 | 0xFF
 _VALUE = (1 << 31) - 1
 _PRINTABLE = range(0x20, 0x7F)
-_MOST_BYTES = 256
+_MOST_KNOWN_BYTES = 256
 """Of a text that is known, and of a replacement; longer ones, which would take quadratic time, are not."""
 _PLAIN = re.compile(rb"[ -~]+(?![\x80-\xff])")
 
@@ -61,7 +61,7 @@ class Charsmap:
     def _longest(self, data: bytes, start: int) -> tuple[int, bytes]:
         """Return the length in bytes of the longest text that fits (0 for none) and what becomes of it."""
         found, children = (0, b""), _offset(self._units[0])
-        for at in range(start, min(len(data), start + _MOST_BYTES)):
+        for at in range(start, min(len(data), start + _MOST_KNOWN_BYTES)):
             node = self._child(children, data[at])
             if node is None:
                 break
@@ -89,7 +89,7 @@ class Charsmap:
         return self._units[node] if node < len(self._units) else 0
 
     def _text(self, start: int) -> bytes:
-        end = self._texts.find(b"\0", start, start + _MOST_BYTES)
+        end = self._texts.find(b"\0", start, start + _MOST_KNOWN_BYTES)
         return self._texts[start:end] if end >= 0 else b""
 
 

@@ -60,11 +60,12 @@ REPLACEMENTS = 16
 REPLACEMENT_BYTES = 24
 SOURCE = 32
 SOURCE_BYTES = 40
-MOST_BYTES = 256
-"""Of a text that the double array knows, and of a replacement; longer ones are not known."""
 TARGET = 48
 TARGET_BYTES = 56
 """How many bytes there is room for; then how many there would be, negative where that cannot be told."""
+
+MOST_KNOWN_BYTES = 256
+"""Of a text that the double array knows, and of a replacement; longer ones are not known."""
 
 # The spelling of words, with REPLACEMENTS, SOURCE and TARGET as above.
 CHARACTER_PAGES = 64

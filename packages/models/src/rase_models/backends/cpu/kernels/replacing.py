@@ -6,7 +6,7 @@ from rase_models.backends.cpu.kernels.utf8 import width_of
 from rase_models.backends.cpu.simd import compiled, load_i32, load_i64, store_i64
 from rase_models.backends.cpu.simd.text import load_u8, store_u8
 from rase_models.backends.cpu.trie_abi import (
-    MOST_BYTES,
+    MOST_KNOWN_BYTES,
     REPLACEMENT_BYTES,
     REPLACEMENTS,
     SOURCE,
@@ -39,7 +39,7 @@ def _offset(unit: int) -> int:
 def _longest(op: int, start: int, end: int) -> int:
     """Return the length of the longest text that fits << 32 | where its replacement begins; 0 for none."""
     found, children = 0, _offset(_unit(op, 0))
-    for at in range(start, min(end, start + MOST_BYTES)):
+    for at in range(start, min(end, start + MOST_KNOWN_BYTES)):
         byte = load_u8(at)
         node = children ^ byte
         if byte == 0 or _unit(op, node) & _LABEL != byte:
@@ -70,7 +70,7 @@ def put_text(op: int, start: int, end: int, written: int) -> int:
 def put_replacement(op: int, start: int, written: int) -> int:
     """Write a replacement, unless nothing ends it in time."""
     texts, end = load_i64(op + REPLACEMENTS), start
-    size = min(load_i64(op + REPLACEMENT_BYTES), start + MOST_BYTES)
+    size = min(load_i64(op + REPLACEMENT_BYTES), start + MOST_KNOWN_BYTES)
     while end < size and load_u8(texts + end) != 0:
         end += 1
     return put_text(op, texts + start, texts + end, written) if end < size else written
