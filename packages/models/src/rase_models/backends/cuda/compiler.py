@@ -44,7 +44,7 @@ def all_sources() -> tuple[Source, ...]:
     return tuple(dict.fromkeys((*plain, *attention, *floats, *quantised)))
 
 
-def architecture_for(capability: int, supported: Sequence[int]) -> str:
+def architecture_for(capability: int, supported: Sequence[int], device: str = "cuda") -> str:
     """Return what to compile for: a compute capability, times ten, by those that NVRTC knows.
 
     The code of an earlier GPU of the same generation runs on later ones, and the driver itself compiles for
@@ -57,7 +57,7 @@ def architecture_for(capability: int, supported: Sequence[int]) -> str:
     if not earlier:
         least = min(supported) / 10
         reason = f"the GPU's compute capability is {capability / 10}, this version of NVRTC needs {least}"
-        raise BackendUnavailable("cuda", reason, "install rase-models[cuda12], or use --device cpu")
+        raise BackendUnavailable(device, reason, "install rase-models[cuda12], or use --device cpu")
     return f"{_VIRTUAL}{max(earlier)}"
 
 

@@ -53,7 +53,8 @@ class CupyDevice:
             capability = int(self._device.compute_capability)
         check_capability(capability, _LEAST_CAPABILITY, self._name)
         version = check_compiler()
-        self._compiled = CompiledKernels(architecture_for(capability, supported_capabilities()), version)
+        architecture = architecture_for(capability, supported_capabilities(), self._name)
+        self._compiled = CompiledKernels(architecture, version)
         with library_needed("cuBLAS"):
             self._cublas = import_module("cupy_backends.cuda.libs.cublas")
         self._kernels: dict[tuple[Source, str], Function] = {}
