@@ -294,3 +294,9 @@ def test_real_templates_render_as_transformers_does(path: Path) -> None:
             expected = _expected(source, messages, add_generation_prompt=True, **options)
             if expected is not None:
                 assert _rendered(source, messages, add_generation_prompt=True, **options) == expected
+
+
+def test_a_template_may_add_each_message_of_a_long_conversation_to_a_list() -> None:
+    source = "{% set l = [] %}{% for m in messages %}{% set _ = l.append(m) %}{% endfor %}{{ l | length }}"
+    chat = [{"role": ("user", "assistant")[i % 2], "content": "hello there, " * 8} for i in range(3000)]
+    assert ChatTemplate(source).render(chat) == "3000"

@@ -119,6 +119,9 @@ class OwnList(list[Any]):
     """A list that a template has written itself, so that to change it changes no conversation."""
 
 
+_ADDING = frozenset(("append", "pop"))
+"""These look into nothing."""
+
 METHODS: Mapping[type, frozenset[str]] = {
     OwnList: frozenset(("count", "index", "copy", "append", "pop")),
     str: frozenset((*TEXT_METHODS, "format")),
@@ -141,6 +144,8 @@ def method_cost(method: object, arguments: tuple[object, ...]) -> int:
     if isinstance(owner, str):
         guard = TEXT_METHODS.get(getattr(method, "__name__", ""), _same)
         return guard(owner, *arguments)
+    if isinstance(owner, OwnList) and getattr(method, "__name__", "") in _ADDING:
+        return size_of(owner)
     if isinstance(owner, list | tuple):
         return whole_size(owner, *arguments)
     return whole_size(*arguments)
