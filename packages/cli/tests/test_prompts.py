@@ -75,3 +75,9 @@ def test_nothing_is_read_from_a_terminal(monkeypatch: pytest.MonkeyPatch) -> Non
 
     monkeypatch.setattr(sys, "stdin", Terminal("typed"))
     assert read_prompt(None) is None
+
+
+@pytest.mark.skipif(not Path("/dev/zero").exists(), reason="this system has no file without an end")
+def test_a_file_that_has_no_end_is_refused() -> None:
+    with pytest.raises(click.FileError, match="more than 256 MB"):
+        read_prompt(None, Path("/dev/zero"))

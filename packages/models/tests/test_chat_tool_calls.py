@@ -313,6 +313,25 @@ def _real_templates() -> list[Path]:
 ENDS = ("<|im_end|>", "<|eot_id|>", "<|end_of_text|>", "<turn|>", "<|tool_response>", "<SPECIAL_12>")
 
 
+@pytest.mark.parametrize(
+    ("name", "end"),
+    [
+        ("hermes", "</tool_call>"),
+        ("hermes", '\\"</tool_call><tool_call>'),
+        ("phi", "<|/tool_call|>"),
+        ("apriel", "</tool_calls>"),
+        ("nemotron", "</TOOLCALL>"),
+        ("mistral", "[TOOL_CALLS]"),
+    ],
+)
+def test_an_argument_may_have_the_marker_that_ends_calls(name: str, end: str) -> None:
+    text = CALLS[name].replace("Oslo", f"Os{end}lo")
+    expected = [("get_weather", {"city": json.loads(f'"Os{end}lo"'), "days": 2})]
+    assert calls_of(read_whole(name, text)) == expected
+    assert calls_of(read(name, text)) == expected
+    assert calls_of(read(name, [text])) == expected
+
+
 @pytest.mark.skipif(not _real_templates(), reason="RASE_TEMPLATES does not name a folder of templates")
 @pytest.mark.parametrize("path", _real_templates(), ids=lambda path: path.stem)
 def test_what_a_real_template_writes_of_a_call_is_read_back(path: Path) -> None:

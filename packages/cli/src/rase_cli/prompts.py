@@ -8,6 +8,8 @@ import click
 from rase_cli.system_errors import reason_of
 from rase_cli.terminal import is_terminal
 
+_MOST_NBYTES = 1 << 28
+
 
 def read_prompt(argument: str | None, file: Path | None = None) -> str | None:
     """Return the prompt: the argument, the file's text, or piped input; None when a person should type it.
@@ -32,12 +34,16 @@ def read_prompt(argument: str | None, file: Path | None = None) -> str | None:
 def read_text(file: Path) -> str:
     """Return the text of a file without a last line break.
 
-    Raises click.FileError when it cannot be read, and click.UsageError when it is not UTF-8.
+    Raises click.FileError when it cannot be read or has no end, and click.UsageError when it is not UTF-8.
     """
     try:
-        return _decode(file.read_bytes(), str(file))
+        with file.open("rb") as stream:
+            data = stream.read(_MOST_NBYTES + 1)
     except OSError as error:
         raise click.FileError(str(file), reason_of(error)) from error
+    if len(data) > _MOST_NBYTES:
+        raise click.FileError(str(file), "it has more than 256 MB")
+    return _decode(data, str(file))
 
 
 def _checked(text: str) -> str:

@@ -1,11 +1,12 @@
 """Finding the calls of tools in what an answer says."""
 
+import re
 from collections.abc import Callable
 
 from rase_models.chat.held_text import HeldText
 from rase_models.chat.parts import Content, Part
 from rase_models.chat.tool_calls.call_format import CallFormat, MalformedCall
-from rase_models.chat.tool_calls.growth import GrowingCalls
+from rase_models.chat.tool_calls.growth import GrowingCalls, JsonArguments
 from rase_models.chat.tool_calls.json_calls import dumped
 from rase_models.chat.tool_calls.tool import Tools
 
@@ -65,6 +66,8 @@ class CallReader:
 
     def _turn(self, marker: str) -> list[Part]:
         form = self._form
+        if self._is_call and _is_of_json(form) and _is_in_text(self._body):
+            return self._take(marker)  # a part of an argument
         if self._is_call:
             parts = self._close(marker if marker == form.end else "")
             self._is_call = marker == form.begin
@@ -91,6 +94,18 @@ class CallReader:
         parts = self._growing.close(is_right=True) + self._growing.whole(calls[told:])
         self._begun = self._growing.begun
         return parts
+
+
+def _is_of_json(form: CallFormat) -> bool:
+    return form.growth is not None and form.growth.arguments is JsonArguments
+
+
+def _is_in_text(body: str) -> bool:
+    """Whether a text of JSON has begun, and not ended."""
+    return _QUOTE_OR_ESCAPE.findall(body).count('"') % 2 == 1
+
+
+_QUOTE_OR_ESCAPE = re.compile(r'\\.|"', re.DOTALL)
 
 
 def parsed(form: CallFormat, body: str, tools: Tools) -> list[tuple[str, str]]:
