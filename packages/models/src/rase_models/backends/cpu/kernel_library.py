@@ -8,7 +8,8 @@ from pathlib import Path
 from rase_core.fork_safe import ForkSafeLock
 from rase_core.progress import Progress, ProgressEvent, ProgressPhase
 
-from rase_models.backends.cpu.compiler import compile_kernel, target
+from rase_models.backends.cpu.compiler import target
+from rase_models.backends.cpu.compilers import Compilers
 from rase_models.backends.cpu.kernel_cache import KernelCache, cache_directory, fingerprint
 from rase_models.backends.cpu.kernel_key import KernelKey
 from rase_models.backends.cpu.machine_code import Entry, MachineCode
@@ -32,7 +33,7 @@ class KernelLibrary:
 
     def __init__(self, cpu: str, features: str, directory: Path) -> None:
         self._cpu, self._features = cpu, features
-        self._cache = KernelCache(directory)
+        self._cache, self._compilers = KernelCache(directory), Compilers(cpu, features)
         self._linked: dict[KernelKey, MachineCode] = {}
         self._lock = ForkSafeLock()
 
@@ -50,17 +51,17 @@ class KernelLibrary:
         found = {key: self._cache.load(key) for key in keys}
         missing = [key for key, code in found.items() if code is None]
         objects = {key.symbol: code for key, code in found.items() if code is not None}
-        for done, key in enumerate(missing):
-            _report(done, len(missing), progress)
-            objects[key.symbol] = self._compile(key)
         if missing:
-            _report(len(missing), len(missing), progress)
+            self._compile(missing, objects, progress)
         return objects
 
-    def _compile(self, key: KernelKey) -> bytes:
-        code = compile_kernel(key, self._cpu, self._features)
-        self._cache.store(key, code)
-        return code
+    def _compile(self, keys: list[KernelKey], objects: dict[str, bytes], progress: Progress | None) -> None:
+        _logger.info("compiling %d kernels for this processor", len(keys))
+        _report(0, len(keys), progress)
+        for done, (key, code) in enumerate(self._compilers.compile(keys), start=1):
+            self._cache.store(key, code)
+            objects[key.symbol] = code
+            _report(done, len(keys), progress)
 
     def address(self, key: KernelKey) -> int:
         """Return the address of a linked kernel."""
@@ -72,7 +73,5 @@ class KernelLibrary:
 
 
 def _report(done: int, total: int, progress: Progress | None) -> None:
-    if done == 0:
-        _logger.info("compiling %d kernels for this processor", total)
     if progress is not None:
         progress(ProgressEvent(ProgressPhase.COMPILE, "kernels", done, total))

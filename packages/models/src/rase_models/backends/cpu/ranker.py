@@ -12,14 +12,14 @@ from rase_models.backends.cpu.buffers import LANES
 from rase_models.backends.cpu.kernel_key import KernelKey
 from rase_models.backends.cpu.kernel_library import KernelLibrary
 
-RANK_ROWS, DRAW_ROWS = KernelKey("rank_rows"), KernelKey("draw_rows")
+RANKER_KERNELS = RANK_ROWS, DRAW_ROWS = KernelKey("rank_rows"), KernelKey("draw_rows")
 
 
 class Ranker:
     """A LogitsRanker in the calling thread. Not thread-safe."""
 
     def __init__(self, library: KernelLibrary) -> None:
-        library.require([RANK_ROWS, DRAW_ROWS])
+        library.require(RANKER_KERNELS)
         self._library = library
         self._rank, self._draw = library.entry(RANK_ROWS), library.entry(DRAW_ROWS)
         self._op = np.zeros(abi.OP_BYTES // abi.WORD, np.int64)

@@ -12,10 +12,10 @@ from rase_models.backends.base import Rows, Threads
 from rase_models.backends.cpu import abi
 from rase_models.backends.cpu.arena import Arena
 from rase_models.backends.cpu.core_watch import CoreWatch
-from rase_models.backends.cpu.kernel_library import KernelLibrary, kernel_library
+from rase_models.backends.cpu.kernel_library import kernel_library
 from rase_models.backends.cpu.lowering import Lowered, lower
 from rase_models.backends.cpu.op_table import OpTable, kernels_of
-from rase_models.backends.cpu.ranker import Ranker
+from rase_models.backends.cpu.ranker import RANKER_KERNELS, Ranker
 from rase_models.backends.cpu.repacker import Repacker
 from rase_models.backends.cpu.run_memory import MAX_ROWS, RunMemory
 from rase_models.backends.cpu.run_profile import RunProfile
@@ -41,39 +41,32 @@ class CpuRunner:
         fused: bool = True,
         kv_type: KvType = KvType.F16,
     ) -> None:
-        library = kernel_library()
-        library.require(TEAM_KERNELS, progress)
         self._decoding, self._prefilling = thread_counts(threads)
-        self._team = Team(library, max(self._decoding, self._prefilling))
-        self._watch = CoreWatch(self._team.threads)
-        self._ranker = Ranker(library)
-        self._memory: RunMemory | None = None
-        self._profile: RunProfile | None = None
-        try:
-            self._load(program, weights, library, progress, fused, kv_type)
-        except BaseException:
-            self.close()
-            raise
-
-    def _load(
-        self,
-        program: Program,
-        weights: Iterator[Weight],
-        library: KernelLibrary,
-        progress: Progress | None,
-        fused: bool,
-        kv_type: KvType,
-    ) -> None:
-        """Pack the weights, lower the program to its op table, and give it memory."""
-        arena = Arena()
-        self._team.hold("arena", arena)
+        library, arena = kernel_library(), Arena()
         with Repacker(library, self._prefilling, progress) as repacker:
             packed = WeightLoader(repacker, arena).load(program, weights)
         lowered = lower(program, packed, MAX_ROWS, arena, fused=fused, kv_type=kv_type)
         kernels = kernels_of(lowered.rows)
-        library.require(kernels, progress)
-        table = OpTable(lowered.rows, {key: library.address(key) for key in kernels}, arena)
+        library.require(
+            kernels.union(TEAM_KERNELS, RANKER_KERNELS), progress
+        )  # at once: they compile side by side
+        self._team = Team(library, max(self._decoding, self._prefilling))
+        self._watch = CoreWatch(self._team.threads)
+        self._ranker = Ranker(library)
         self._vocab_size = program.vocab_size
+        self._memory: RunMemory | None = None
+        self._profile: RunProfile | None = None
+        try:
+            self._load(
+                OpTable(lowered.rows, {key: library.address(key) for key in kernels}, arena), lowered, arena
+            )
+        except BaseException:
+            self.close()
+            raise
+
+    def _load(self, table: OpTable, lowered: Lowered, arena: Arena) -> None:
+        """Give the program memory, and its op table to the team."""
+        self._team.hold("arena", arena)
         self._memory = RunMemory(self._team, table, lowered, arena)
         self._team.load_program(table)
         self._profile = self._start_profile(lowered) if counting() else None

@@ -53,6 +53,15 @@ def thread_counts(threads: Threads = None, machine: Machine | None = None) -> tu
     return decode, prefill or decode
 
 
+def count_named_by(variable: str) -> int | None:
+    """Return the number of threads or processes that an environment variable says, None where it is not set.
+
+    Raises BackendFailure for what is no such number.
+    """
+    text = os.environ.get(variable)
+    return _checked(text, variable, Machine.here()) if text else None
+
+
 def _wanted_to_decode(wanted: ThreadCounts, machine: Machine) -> int | None:
     if wanted.decode is not None:
         return _checked(wanted.decode, "the number of threads", machine)
