@@ -38,3 +38,32 @@ def test_nobody_is_asked_without_a_terminal(monkeypatch: pytest.MonkeyPatch, tmp
     with Engine(tmp_path) as engine, pytest.raises(NoModelRegistered) as caught:
         demo.register_first_model(engine)
     assert FIRST_MODEL.command in str(caught.value.advice)
+
+
+def test_a_demo_model_that_moved_is_found_again_and_keeps_what_was_set(
+    tmp_path: Path, smollm2_path: Path
+) -> None:
+    moved = tmp_path / "elsewhere" / smollm2_path.parent.name / smollm2_path.name
+    moved.parent.mkdir(parents=True)
+    moved.symlink_to(smollm2_path)
+    with Engine(tmp_path) as engine:
+        engine.import_model(moved, DEMO_ID, chat_template="llama3", defaults={"top_k": 3})
+        assert demo.refresh_demo(engine, DEMO_ID) == DEMO_ID
+        assert engine.inspect(DEMO_ID).weights_path == moved
+        moved.unlink()
+        demo.refresh_demo(engine, DEMO_ID)
+        found = engine.inspect(DEMO_ID)
+        assert (found.weights_path, found.chat_template) == (smollm2_path, "llama3")
+        assert found.defaults == {"top_k": 3}
+
+
+def test_another_model_under_the_name_of_the_demo_model_is_left_alone(
+    tmp_path: Path, smollm2_path: Path
+) -> None:
+    own = tmp_path / "own.gguf"
+    own.symlink_to(smollm2_path)
+    with Engine(tmp_path) as engine:
+        engine.import_model(own, DEMO_ID)
+        own.unlink()
+        demo.refresh_demo(engine, DEMO_ID)
+        assert engine.inspect(DEMO_ID).weights_path == own

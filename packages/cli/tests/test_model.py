@@ -250,3 +250,33 @@ def test_a_tokenizer_is_attached_and_a_broken_one_is_not(
     assert model["tokenizer"] == str(good)
     assert "broken.json" in fail(rase("model", "attach-tokenizer", smol, "--tokenizer", str(broken)), 1)
     assert json.loads(succeed(rase("model", "inspect", smol, "--json")))["tokenizer"] == str(good)
+
+
+def test_importing_the_same_file_again_keeps_what_was_set_and_says_so(
+    rase: Run, smol: str, smollm2_path: Path
+) -> None:
+    succeed(rase("model", "alias", smol, "gpt-4o"))
+    before = succeed(rase("model", "inspect", smol, "--json"))
+    done = rase("model", "import", str(smollm2_path), "--id", smol)
+    assert succeed(done) == ""
+    assert "kept from before: kind, context_length, chat_template, aliases\n" in done.stderr
+    assert "in place of" not in done.stderr
+    assert succeed(rase("model", "inspect", smol, "--json")) == before
+
+
+def test_importing_another_file_under_a_known_id_is_refused_until_it_is_to_replace(
+    rase: Run, smol: str, smollm2_path: Path, tmp_path: Path
+) -> None:
+    other = tmp_path / "other.gguf"
+    other.write_bytes(smollm2_path.read_bytes() + bytes(32))
+    again = ("model", "import", str(other), "--id", smol)
+    before = succeed(rase("model", "inspect", smol, "--json"))
+    error = fail(rase(*again), 2)
+    assert f"model 'smol' is registered already, with another file: {smollm2_path}" in error
+    assert "rase model remove smol" in error and "--replace" in error
+    assert succeed(rase("model", "inspect", smol, "--json")) == before
+    done = rase(*again, "--replace")
+    assert succeed(done) == ""
+    assert f"in place of {smollm2_path}\n" in done.stderr
+    assert "kept from before: kind, context_length\nchanged or gone: chat_template\n" in done.stderr
+    assert json.loads(succeed(rase("model", "inspect", smol, "--json")))["chat_template"] is None

@@ -145,3 +145,24 @@ def test_the_memory_of_a_model_is_estimated(rase: Run, smol: str) -> None:
         succeed(rase("model", "inspect", smol, "--estimate", "--max-memory", "2GB", "--json"))
     )
     assert limited["keys_and_values"] <= 500_000_000 and limited["total"] < 1_000_000_000
+
+
+def test_a_model_of_ollama_that_is_registered_stays_as_it_is(
+    rase: Run, ollama: Path, home: dict[str, str]
+) -> None:
+    again = ("model", "import", "--from", "ollama", "smollm2")
+    succeed(rase(*again, OLLAMA_MODELS=str(ollama)))
+    first = succeed(rase("model", "list", "--json"))
+    done = rase(*again, OLLAMA_MODELS=str(ollama))
+    assert "kept from before: kind, context_length, defaults, aliases\n" in done.stderr
+    assert "left out: smollm2-135m keeps" not in done.stderr
+    assert succeed(rase("model", "list", "--json")) == first
+    succeed(rase("model", "alias", "smollm2-135m", "smollm2:135m", "--remove"))
+    path = Path(home["RASE_STORE"]) / "manifests" / "smollm2-135m.toml"
+    path.write_text(path.read_text().replace("temperature = 0", "temperature = 0.5"))
+    mine = succeed(rase("model", "list", "--json"))
+    done = rase(*again, OLLAMA_MODELS=str(ollama))
+    assert "smollm2:135m: its parameters are left out: smollm2-135m keeps those it has" in done.stderr
+    assert succeed(rase("model", "list", "--json")) == mine
+    succeed(rase(*again, "--replace", OLLAMA_MODELS=str(ollama)))
+    assert json.loads(succeed(rase("model", "list", "--json"))) == json.loads(first)

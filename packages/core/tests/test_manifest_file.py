@@ -11,8 +11,8 @@ from rase_core.errors import InvalidManifest
 from rase_core.manifest import ModelFormat, ModelKind, ModelManifest, ModelSource, WeightsFile
 from rase_core.manifest_file import (
     parse_manifest,
-    read_defaults,
     read_manifest,
+    read_registration,
     render_manifest,
     rewrite_manifest,
 )
@@ -198,12 +198,14 @@ def test_a_broken_earlier_text_is_not_dropped(path: Path) -> None:
         rewritten(path, TINY, "= broken [")
 
 
-def test_the_defaults_of_a_manifest_with_other_faults_can_be_read(path: Path) -> None:
-    path.write_text("kind = 7\n[defaults]\ntop_k = 3\n")
-    assert read_defaults(path) == {"top_k": 3}
+def test_what_a_model_was_registered_as_can_be_read_beside_other_faults(path: Path) -> None:
+    path.write_text("kind = 7\nsize = 'x'\nparts = 3\nchat_template = 'chatml'\n[defaults]\ntop_k = 3\n")
+    registration, identity = read_registration(path)
+    assert (registration.kind, registration.chat_template) == (None, "chatml")
+    assert (registration.defaults, identity.paths) == ({"top_k": 3}, ())
     path.write_text("[defaults]\ntop_k = 'x'\n")
     with pytest.raises(InvalidManifest, match=r"line 2: key 'defaults\.top_k'"):
-        read_defaults(path)
+        read_registration(path)
 
 
 def test_defaults_become_the_sampling_settings() -> None:

@@ -1,7 +1,9 @@
 """Bringing models from the hub, with a cache that already holds them."""
 
+import dataclasses
 import json
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -14,16 +16,19 @@ from rase_core.errors import (
     InvalidManifest,
     InvalidModelId,
     InvalidParameter,
+    ModelExists,
     StoreError,
     TemplateError,
     UnsupportedArchitecture,
 )
 from rase_core.hub import Hub
 from rase_core.manifest import ModelSource
+from rase_core.neighbours import FoundModel
+from rase_core.progress import ProgressEvent
 from rase_core.sampling import GenerationConfig
 from rase_models import Engine
 from rase_models.model_store import ModelStore
-from rase_models.testing import VOCABULARY
+from rase_models.testing import VOCABULARY, write_tiny_model
 
 COMMIT = "0123456789abcdef0123456789abcdef01234567"
 CONFIG = GenerationConfig(max_tokens=5, ignore_eos=True)
@@ -106,6 +111,54 @@ def test_a_request_that_cannot_be_met_downloads_nothing(
     (store.store / "manifests" / "broken.toml").write_text("id = ")
     with pytest.raises(error):  # and no HubError: there is no such repository
         store.pull("maker/nothing", "x.gguf", model_id, **changes)
+
+
+def test_a_model_that_is_pulled_again_is_brought_up_to_date_and_keeps_what_was_set(
+    snapshot: Path, store: ModelStore, tiny_path: Path
+) -> None:
+    store.pull("maker/tiny-GGUF", None, "tiny", chat_template="chatml")
+    store.add_alias("tiny", "gpt-4o")
+    newer = snapshot.with_name("f" * 40)
+    newer.mkdir()
+    add_file(newer, "tiny-Q8_0.gguf", tiny_path.read_bytes() + bytes(32))
+    (snapshot.parents[1] / "refs" / "main").write_text(newer.name)
+    manifest = store.pull("maker/tiny-GGUF", None, "tiny")
+    assert manifest.source is not None and manifest.source.revision == newer.name
+    assert manifest.weights_path == newer / "tiny-Q8_0.gguf"
+    assert (manifest.chat_template, manifest.aliases) == ("chatml", ("gpt-4o",))
+
+
+def test_an_id_that_is_another_models_is_found_out_before_the_download(
+    snapshot: Path, store: ModelStore, tmp_path: Path
+) -> None:
+    other = tmp_path / "other.gguf"
+    other.write_bytes(write_tiny_model(tmp_path / "tiny.gguf").read_bytes() + bytes(32))
+    before = store.import_model(other, "tiny", chat_template="chatml")
+    told: list[ProgressEvent] = []
+    hearing = ModelStore(store.store, hub=Hub(cache=snapshot.parents[2], offline=True), progress=told.append)
+    with pytest.raises(ModelExists, match=re.escape(str(other))):
+        hearing.pull("maker/tiny-GGUF", None, "tiny")
+    assert (told, store.inspect("tiny")) == ([], before)
+    manifest = store.pull("maker/tiny-GGUF", None, "tiny", replace=True)
+    assert manifest.weights_path == snapshot / "tiny-Q8_0.gguf"
+    assert manifest.chat_template is None
+
+
+def test_a_model_of_another_program_stays_as_it_was_registered(
+    store: ModelStore, tiny_path: Path, tmp_path: Path
+) -> None:
+    found = FoundModel(name="tiny:1b", path=tiny_path, size=tiny_path.stat().st_size, defaults={"top_k": 3})
+    first = store.import_found(found)
+    assert (first.id, first.aliases, first.defaults) == ("tiny-1b", ("tiny:1b",), {"top_k": 3})
+    store.import_model(tiny_path, "tiny-1b", defaults={"top_k": 5}, chat_template="chatml")
+    store.remove_alias("tiny-1b", "tiny:1b")
+    mine = store.inspect("tiny-1b")
+    assert store.import_found(found) == mine
+    other = write_tiny_model(tmp_path / "other.gguf", seed=2)
+    newer = dataclasses.replace(found, path=other, size=other.stat().st_size + 1)
+    with pytest.raises(ModelExists):
+        store.import_found(newer)
+    assert store.import_found(newer, replace=True).aliases == ("tiny:1b",)
 
 
 def test_a_store_that_cannot_be_written_is_found_out_before_the_download(

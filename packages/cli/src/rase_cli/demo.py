@@ -92,9 +92,14 @@ def offer_download(engine: "Engine") -> str:
 
 
 def refresh_demo(engine: "Engine", model_id: str) -> str:
-    """Register the demo model again if its package has moved since, as it does with every new environment."""
-    if model_id == DEMO_ID and not engine.inspect(model_id).weights_path.exists():
-        weights = find_demo_weights()
-        if weights is not None:
-            register_demo(engine, weights)
+    """Register the demo model again if its package has moved since, as it does with every new environment.
+
+    What was set for it stays.
+    """
+    if model_id != DEMO_ID or (before := engine.inspect(model_id).weights_path).exists():
+        return model_id
+    weights = find_demo_weights()
+    if weights is not None and weights.parts[-2:] == before.parts[-2:]:
+        note(f"registering the demo model {DEMO_ID} where it is now, {weights}")
+        engine.import_model(weights, DEMO_ID)
     return model_id

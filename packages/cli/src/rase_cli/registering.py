@@ -2,18 +2,32 @@
 
 from typing import TYPE_CHECKING
 
+from rase_core.errors import StoreError
+
 from rase_cli.output import emit_json, emit_table, human_size, note, warn
 from rase_cli.records import Record, found_record, model_record
 from rase_cli.settings import Settings, open_engine
 
 if TYPE_CHECKING:
     from rase_core.manifest import ModelManifest
+    from rase_models.engine import Engine
+
+SETTINGS = ("kind", "context_length", "chat_template", "template_file", "tokenizer", "defaults", "aliases")
+"""The fields of a manifest that are not facts of the weights alone."""
 
 
 def import_found(
-    settings: Settings, program: str, name: str | None, model_id: str | None, *, as_json: bool
+    settings: Settings,
+    program: str,
+    name: str | None,
+    model_id: str | None,
+    *,
+    replace: bool,
+    as_json: bool,
 ) -> None:
     """Register what a program has under a name, and say what of it is left out; without a name, list it all.
+
+    What is registered already stays as it is.
 
     Raises NeighbourError, and what Engine.import_found raises.
     """
@@ -26,8 +40,35 @@ def import_found(
     for left in found.notes:
         warn(f"{printable(found.name)}: {left}")
     with open_engine(settings) as engine:
-        manifest = engine.import_found(found, model_id)
-    return done(f"registered {summary(manifest)}", model_record(manifest), as_json=as_json)
+        before = registered(engine, model_id or found.model_id)
+        manifest = engine.import_found(found, model_id, replace=replace)
+    if before is not None and dict(found.defaults) != dict(manifest.defaults):
+        warn(f"{printable(found.name)}: its parameters are left out: {manifest.id} keeps those it has")
+    return told(before, manifest, as_json=as_json)
+
+
+def registered(engine: "Engine", model_id: str) -> "ModelManifest | None":
+    """Return what an id stands for before it is registered; None for nothing that can be read."""
+    try:
+        manifest = engine.inspect(model_id)
+    except StoreError:
+        return None
+    return manifest if manifest.id == model_id else None
+
+
+def told(before: "ModelManifest | None", now: "ModelManifest", *, as_json: bool) -> None:
+    """Tell what was registered, and what became of the model that had the id before."""
+    done(f"registered {summary(now)}", model_record(now), as_json=as_json)
+    if before is None:
+        return
+    if before.weights != now.weights:
+        note(f"in place of {before.weights_path}", None)
+    had = [name for name in SETTINGS if getattr(before, name) not in (None, (), {})]
+    kept = [name for name in had if getattr(before, name) == getattr(now, name)]
+    gone = [name for name in had if name not in kept]
+    for what, names in (("kept from before", kept), ("changed or gone", gone)):
+        if names:
+            note(f"{what}: {', '.join(names)}", None)
 
 
 def summary(manifest: "ModelManifest") -> str:

@@ -65,6 +65,7 @@ PATIENCE = Kind(f"a number of seconds, 0 to {TIMEOUT_MAX:.0f} or infinity, or No
 CALLBACK = Kind("a function or None", _may_call)
 PATH = instance("a path", str, os.PathLike)
 MAYBE_PATH = instance("a path or None", str, os.PathLike, NoneType)
+FLAG = instance("True or False", bool)
 TEXT = instance("a text", str)
 MAYBE_TEXT = instance("a text or None", str, NoneType)
 MAYBE_MAPPING = instance("a mapping or None", Mapping, NoneType)

@@ -5,6 +5,7 @@
     │   ├── InvalidModelId
     │   ├── InvalidAlias
     │   ├── ModelNotFound
+    │   ├── ModelExists
     │   ├── InvalidManifest
     │   ├── IntegrityMismatch
     │   └── NeighbourError
@@ -91,6 +92,18 @@ class ModelNotFound(StoreError):
             f"model {model_id!r} is not registered (registered: {names})",
             advice or "register it with `rase model import PATH --id ID` or `rase model pull`",
         )
+
+
+class ModelExists(StoreError):
+    """An id is another model's, which nobody asked to replace: `path` is that of its weights."""
+
+    def __init__(self, model_id: str, path: Path) -> None:
+        super().__init__(
+            f"model {model_id!r} is registered already, with another file: {path}",
+            f"choose another id, remove that model first (`rase model remove {model_id}`), or let "
+            "this one replace it (--replace)",
+        )
+        self.model_id, self.path = model_id, path
 
 
 class InvalidManifest(StoreError):

@@ -6,7 +6,7 @@ HF_HUB_OFFLINE.
 
 import os
 import time
-from collections.abc import Generator, Mapping
+from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,6 +22,7 @@ from rase_core.hub_listing import HubListing, RemoteFile, split_quant
 from rase_core.lock import FileLock
 from rase_core.manifest import ModelSource
 from rase_core.progress import Progress, ProgressEvent, ProgressPhase
+from rase_core.weights_identity import WeightsIdentity
 
 _TIMEOUT_SECONDS = 30.0
 _MOST_PLAIN_BYTES = 50_000_000_000  # the hub serves no larger file over plain HTTP
@@ -30,7 +31,7 @@ _DEFAULT_BRANCH = "main"
 
 _T = TypeVar("_T")
 _Work = Generator[ProgressEvent, None, _T]
-_Found = tuple[HubListing, list[tuple[RemoteFile, Path]]]
+_Found = list[tuple[RemoteFile, Path]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,27 +93,37 @@ class Hub:
         *,
         revision: str | None = None,
         progress: Progress | None = None,
+        check: Callable[[WeightsIdentity], None] | None = None,
     ) -> PulledModel:
-        """Bring a file onto this machine; see the function `pull`."""
+        """Bring a file onto this machine; see the function `pull`.
+
+        `check` is told before any download what the hub knows of the files, and may raise.
+        """
         name, quant = split_quant(repo)
         if file is not None and quant is not None:
             raise HubError(f"{repo!r} names a type, and {file!r} a file", "give one of them")
-        with closing(self._bring(name, file, quant, revision)) as work:
-            listing, found = _followed(work, progress)
+        with hub_errors(repo):
+            listing = self._listing(name, revision)
+            chosen = listing.choose(file, quant)
+        if check is not None:
+            check(_identity(listing, chosen))
+        with closing(self._bring(listing, chosen, revision)) as work:
+            found = _followed(work, progress)
         sha256 = {path: _checked(path, entry, progress) for entry, path in found}
         return PulledModel(tuple(sha256), sha256, ModelSource(name, found[0][0].name, listing.commit))
 
-    def _bring(self, repo: str, file: str | None, quant: str | None, revision: str | None) -> _Work[_Found]:
+    def _bring(
+        self, listing: HubListing, chosen: Sequence[RemoteFile], revision: str | None
+    ) -> _Work[_Found]:
         """Bring files here; what a caller does between the events cannot be taken for the hub's fault."""
-        with hub_errors(repo):
-            listing = self._listing(repo, revision)
+        with hub_errors(listing.repo):
             found: list[tuple[RemoteFile, Path]] = []
-            for entry in listing.choose(file, quant):
+            for entry in chosen:
                 path = yield from self._fetch(listing, entry)
                 found.append((entry, path))
             if not listing.is_cached:
                 self._remember(listing, revision or _DEFAULT_BRANCH)
-            return listing, found
+            return found
 
     def _listing(self, repo: str, revision: str | None) -> HubListing:
         from huggingface_hub import HfApi
@@ -189,6 +200,16 @@ class Hub:
         from huggingface_hub.file_download import are_symlinks_supported
 
         return are_symlinks_supported(self._cache)
+
+
+def _identity(listing: HubListing, chosen: Sequence[RemoteFile]) -> WeightsIdentity:
+    """Return what is known of files that are not here, or not all of them."""
+    return WeightsIdentity(
+        tuple("" if file.path is None else str(file.path) for file in chosen),
+        tuple(file.size for file in chosen),
+        tuple(file.sha256 for file in chosen),
+        ModelSource(listing.repo, chosen[0].name, listing.commit),
+    )
 
 
 def _cached_file(folder: Path, name: str) -> RemoteFile | None:

@@ -17,14 +17,16 @@ from copy import deepcopy
 from dataclasses import replace
 from functools import lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from rase_core.errors import InvalidAlias, InvalidGenerationConfig, InvalidManifest
 from rase_core.manifest import ModelFormat, ModelKind, ModelManifest, ModelSource, WeightsFile
 from rase_core.manifest_table import ManifestTable
 from rase_core.model_file import irregularity
 from rase_core.model_id import check_alias
+from rase_core.registration import Registration
 from rase_core.sampling import GenerationConfig
+from rase_core.weights_identity import WeightsIdentity
 
 if TYPE_CHECKING:
     from tomlkit import TOMLDocument
@@ -34,6 +36,8 @@ if TYPE_CHECKING:
 _MOST_BYTES = 4 << 20
 _MOST_CONTEXT = 2**31 - 1
 _KNOWN_FILES = 256
+
+_T = TypeVar("_T")
 
 
 def read_manifest(path: Path) -> ModelManifest:
@@ -45,13 +49,17 @@ def read_manifest(path: Path) -> ModelManifest:
     return replace(known, defaults=deepcopy(known.defaults))  # which the caller might change
 
 
-def read_defaults(path: Path) -> Mapping[str, object]:
-    """Read the `[defaults]` of a manifest file, whatever else is wrong with it.
+def read_registration(path: Path) -> tuple[Registration, WeightsIdentity]:
+    """Read what a model was registered as, whatever is wrong with the facts of its files.
 
-    Raises InvalidManifest when it is not TOML or they are not valid, FileNotFoundError when it is missing.
+    Raises InvalidManifest when it is not TOML or holds what nobody could keep, FileNotFoundError when it is
+    missing.
     """
     text = _decode(path, _read(path))
-    return _defaults(ManifestTable(path, text, _parse(text, path).unwrap()))
+    root = ManifestTable(path, text, _parse(text, path).unwrap())
+    identity = _identity(root.values, _source(root))
+    kind = next((kind for kind in ModelKind if kind.value == root.values.get("kind")), None)
+    return _registration(root, kind), identity
 
 
 def read_aliases(path: Path) -> tuple[str, ...]:
@@ -85,25 +93,25 @@ def parse_manifest(text: str, path: Path) -> ModelManifest:
     model_id = root.string("id")
     if model_id != path.stem:
         raise root.error("id", f"is {model_id!r}, but the file is named {path.name!r}")
-    tokenizer = root.optional_path("tokenizer")
-    if tokenizer is not None and "tokenizer_sha256" not in root.values:
+    given = _registration(root, ModelKind(root.one_of("kind", list(ModelKind))))
+    if given.tokenizer is not None and "tokenizer_sha256" not in root.values:
         raise root.error("tokenizer_sha256", "is missing, but there is a tokenizer")
     manifest = ModelManifest(
         id=model_id,
-        kind=ModelKind(root.one_of("kind", list(ModelKind))),
+        kind=given.kind or ModelKind.GENERATOR,
         format=ModelFormat(root.one_of("format", list(ModelFormat))),
         weights=(
             _weights_file(root, "weights"),
             *(_weights_file(part, "path") for part in root.tables("parts")),
         ),
-        tokenizer=tokenizer,
+        tokenizer=given.tokenizer,
         tokenizer_sha256=root.optional_sha256("tokenizer_sha256"),
-        architecture=root.optional_string("architecture"),
-        context_length=root.optional_integer("context_length", 1, _MOST_CONTEXT),
-        chat_template=root.optional_string("chat_template"),
-        template_file=root.optional_path("template_file"),
-        defaults=_defaults(root),
-        source=_source(root),
+        architecture=given.architecture,
+        context_length=given.context_length,
+        chat_template=given.chat_template,
+        template_file=given.template_file,
+        defaults=given.defaults or {},
+        source=given.source,
         aliases=_aliases(root),
     )
     return replace(manifest, warnings=tuple(root.warnings()))
@@ -168,6 +176,38 @@ def _parse(text: str, path: Path) -> "TOMLDocument":
         raise InvalidManifest(path, f"is not TOML: {error}", line=error.line) from error
     except (TOMLKitError, ValueError, RecursionError) as error:
         raise InvalidManifest(path, f"is not TOML: {error}") from error
+
+
+def _registration(root: ManifestTable, kind: ModelKind | None) -> Registration:
+    return Registration(
+        kind=kind,
+        architecture=root.optional_string("architecture"),
+        context_length=root.optional_integer("context_length", 1, _MOST_CONTEXT),
+        chat_template=root.optional_string("chat_template"),
+        template_file=root.optional_path("template_file"),
+        tokenizer=root.optional_path("tokenizer"),
+        defaults=_defaults(root),
+        source=_source(root),
+    )
+
+
+def _identity(values: Mapping[str, object], source: ModelSource | None) -> WeightsIdentity:
+    """Return what the values say of the weights; of what has another type, nothing."""
+    first, parts = values.get("weights"), values.get("parts")
+    if not isinstance(first, str):
+        return WeightsIdentity(source=source)
+    further = [part for part in parts if isinstance(part, dict)] if isinstance(parts, list) else []
+    files: list[Mapping[str, object]] = [values, *further]
+    return WeightsIdentity(
+        paths=(first, *(str(part.get("path")) for part in further)),
+        sizes=tuple(_typed(file.get("size"), int) for file in files),
+        sha256=tuple(_typed(file.get("sha256"), str) for file in files),
+        source=source,
+    )
+
+
+def _typed(value: object, kind: type[_T]) -> _T | None:
+    return value if isinstance(value, kind) else None
 
 
 def _weights_file(table: ManifestTable, path_key: str) -> WeightsFile:

@@ -1,9 +1,9 @@
 """The models that may run: a folder of manifests, one per model."""
 
+import dataclasses
 import os
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import replace
 from pathlib import Path
 
 from rase_core.aliases import Aliases
@@ -13,19 +13,21 @@ from rase_core.errors import (
     InvalidAlias,
     InvalidManifest,
     InvalidModelId,
+    ModelExists,
     ModelNotFound,
     StoreError,
 )
 from rase_core.hashing import hash_file
 from rase_core.lock import FileLock
-from rase_core.manifest import ModelFormat, ModelManifest, WeightsFile
-from rase_core.manifest_file import read_defaults, read_manifest, rewrite_manifest
+from rase_core.manifest import ModelFormat, ModelKind, ModelManifest, ModelSource, WeightsFile
+from rase_core.manifest_file import read_manifest, read_registration, rewrite_manifest
 from rase_core.model_file import open_file, regular_file
 from rase_core.model_id import check_model_id
 from rase_core.progress import Progress
 from rase_core.registration import Describe, ModelFacts, Registration
 from rase_core.store_errors import store_errors
 from rase_core.weights import weights_files, weights_format
+from rase_core.weights_identity import WeightsIdentity
 
 _SUFFIX = ".toml"
 _LOCK = ".lock"
@@ -47,16 +49,25 @@ class ModelRegistry:
         self.store = Path(os.path.abspath(store))  # noqa: PTH100 - links stay as they were given
         self._manifests = self.store / "manifests"
 
-    def check(self, model_id: str, registration: Registration) -> None:
+    def check(
+        self,
+        model_id: str,
+        registration: Registration,
+        weights: WeightsIdentity | None = None,
+        *,
+        replace: bool = False,
+    ) -> None:
         """Check all that needs no weights, before they are downloaded: also that the store can be written.
 
-        Raises InvalidModelId, what Registration.check raises, StoreError, and InvalidManifest for an earlier
-        manifest that cannot be rewritten.
+        With what is known of the weights, also that the id is no other model's unless that is to be replaced.
+
+        Raises InvalidModelId, ModelExists, what Registration.check raises, StoreError, and InvalidManifest
+        for an earlier manifest that cannot be rewritten.
         """
         check_model_id(model_id)
         registration.check()
         with self._writing(model_id):
-            self._earlier_defaults(model_id)
+            self._earlier(model_id, weights, replace=replace)
 
     def import_local(
         self,
@@ -67,34 +78,46 @@ class ModelRegistry:
         known_sha256: Mapping[Path, str] | None = None,
         describe: Describe | None = None,
         progress: Progress | None = None,
+        replace: bool = False,
     ) -> ModelManifest:
         """Register a file in place, with all its parts when it is one of several, and return its manifest.
 
-        Takes the place of an earlier manifest of this id, whose unknown keys stay, and its `[defaults]` when
-        none are given. Paths become absolute, symbolic links are kept. `known_sha256` has the hashes of
-        absolute paths that need not be hashed again.
+        A model that is registered again keeps what it was registered with, where nothing else is given: it is
+        the same by its path, its content, or its name in the repository that it was pulled from. With
+        `replace` another file may take the id, and nothing is kept but aliases and unknown keys.
 
-        Raises ModelFileNotFound, UnsupportedFormat, ArchitectureMismatch, and what `check` and `describe`
-        raise, before anything is hashed.
+        Paths become absolute, symbolic links are kept. `known_sha256` has the hashes of absolute paths that
+        need not be hashed again.
+
+        Raises ModelFileNotFound, UnsupportedFormat, ArchitectureMismatch, InvalidParameter, and what `check`
+        and `describe` raise, before anything is hashed; ModelExists also afterwards.
         """
         check_model_id(model_id)
         registration.check()
-        files = weights_files(path)
+        files, known = weights_files(path), known_sha256 or {}
         weights_type = weights_format(files[0])
-        facts = describe(files[0]) if describe is not None else ModelFacts()
-        registration = registration.completed(files[0], facts)
-        self.check(model_id, registration)
-        known = known_sha256 or {}
+        identity = _identity(files, known, registration.source)
+        kept = self._earlier(model_id, identity, replace=replace)
+        tokenizer = registration.over(kept).tokenizer
+        facts = describe(files[0], tokenizer) if describe is not None else ModelFacts()
+        registration.completed(files[0], facts)
+        self.check(model_id, registration, identity, replace=replace)
         weights = tuple(_weights_file(file, known, progress) for file in files)
-        manifest = _manifest(model_id, registration, weights_type, weights, known)
-        return self._register(manifest, has_defaults=registration.defaults is not None)
+        identity = WeightsIdentity.of(weights, registration.source)
+        with self._writing(model_id):
+            kept = self._earlier(model_id, identity, replace=replace).within(facts)
+            full = registration.over(kept).completed(files[0], facts)
+            manifest = _manifest(model_id, full, weights_type, weights, known)
+            manifest = dataclasses.replace(manifest, aliases=self._aliases().of(model_id))
+            self._write(manifest)
+        return manifest
 
     def attach_tokenizer(self, model_id: str, path: Path) -> ModelManifest:
         """Let a model use this tokenizer.json, in place. Raises ModelNotFound, ModelFileNotFound."""
         model_id = self.get(model_id).id
         tokenizer, sha256 = _tokenizer(path, {})
         with self._writing(model_id):
-            manifest = replace(self.get(model_id), tokenizer=tokenizer, tokenizer_sha256=sha256)
+            manifest = dataclasses.replace(self.get(model_id), tokenizer=tokenizer, tokenizer_sha256=sha256)
             self._write(manifest)
         return manifest
 
@@ -110,7 +133,7 @@ class ModelRegistry:
             manifest = self.get(model_id)
             names = tuple(dict.fromkeys((*manifest.aliases, *aliases)))
             if names != manifest.aliases:
-                manifest = replace(manifest, aliases=names)
+                manifest = dataclasses.replace(manifest, aliases=names)
                 self._write(manifest)
         return manifest
 
@@ -127,7 +150,7 @@ class ModelRegistry:
                     known = ", ".join(manifest.aliases) or "none"
                     raise InvalidAlias(alias, f"is none of {model_id!r}", f"its aliases: {known}")
             kept = tuple(name for name in manifest.aliases if name not in aliases)
-            manifest = replace(manifest, aliases=kept)
+            manifest = dataclasses.replace(manifest, aliases=kept)
             self._write(manifest)
         return manifest
 
@@ -234,26 +257,29 @@ class ModelRegistry:
         for model_id, reason in self._aliases().clashes(ids):
             yield InvalidManifest(self._path(model_id), reason, key="aliases")
 
-    def _register(self, manifest: ModelManifest, *, has_defaults: bool) -> ModelManifest:
-        with self._writing(manifest.id):
-            earlier = self._earlier_defaults(manifest.id)
-            manifest = manifest if has_defaults else replace(manifest, defaults=earlier)
-            manifest = replace(manifest, aliases=self._aliases().of(manifest.id))
-            self._write(manifest)
-        return manifest
-
     def _aliases(self) -> Aliases:
         return Aliases.read(self._manifests / name for name in self._names())
 
-    def _earlier_defaults(self, model_id: str) -> Mapping[str, object]:
-        """Return the `[defaults]` of the manifest to be replaced.
+    def _earlier(
+        self, model_id: str, weights: WeightsIdentity | None, *, replace: bool = False
+    ) -> Registration:
+        """Return what is kept of an earlier registration: nothing where that is to be replaced.
 
-        Raises InvalidManifest when it cannot be told what else is in it, so that no hand-made change is lost.
+        Raises ModelExists when it is known to be of another model, and InvalidManifest when it cannot be told
+        what is in it, so that no hand-made change is lost.
         """
+        path = self._path(model_id)
         try:
-            return read_defaults(self._path(model_id))
-        except FileNotFoundError:
-            return {}
+            if path.name not in self._names():
+                return Registration()
+            earlier, known = read_registration(path)
+        except FileNotFoundError:  # removed just now
+            return Registration()
+        if replace or weights is None:
+            return Registration() if replace else earlier
+        if not weights.may_be(known):
+            raise ModelExists(model_id, Path(known.paths[0]))
+        return earlier if weights.has_content_of(known) else dataclasses.replace(earlier, source=None)
 
     def _write(self, manifest: ModelManifest) -> None:
         path = self._path(manifest.id)
@@ -305,7 +331,7 @@ def _manifest(
     template = registration.template_file
     return ModelManifest(
         id=model_id,
-        kind=registration.kind,
+        kind=registration.kind or ModelKind.GENERATOR,
         format=weights_type,
         weights=weights,
         tokenizer=tokenizer,
@@ -319,12 +345,24 @@ def _manifest(
     )
 
 
+def _identity(
+    files: tuple[Path, ...], known: Mapping[Path, str], source: ModelSource | None
+) -> WeightsIdentity:
+    """Return what is known of files before they are hashed."""
+    sizes = tuple(_size(path) for path in files)
+    return WeightsIdentity(tuple(map(str, files)), sizes, tuple(known.get(path) for path in files), source)
+
+
 def _weights_file(path: Path, known: Mapping[Path, str], progress: Progress | None) -> WeightsFile:
     if path in known:
-        with open_file(path) as file:
-            return WeightsFile(path, known[path], os.fstat(file.fileno()).st_size)
+        return WeightsFile(path, known[path], _size(path))
     sha256, size = hash_file(path, progress)
     return WeightsFile(path, sha256, size)
+
+
+def _size(path: Path) -> int:
+    with open_file(path) as file:
+        return os.fstat(file.fileno()).st_size
 
 
 def check_size(model_id: str, file: WeightsFile, nbytes: int) -> None:

@@ -1,10 +1,13 @@
 """The registered models: bringing them in, looking at them, checking them."""
 
+import dataclasses
 from collections.abc import Callable, Mapping
-from dataclasses import replace
+from functools import partial
 from pathlib import Path
+from types import NoneType
 
 from rase_core.arguments import (
+    FLAG,
     MAYBE_MAPPING,
     MAYBE_PATH,
     MAYBE_TEXT,
@@ -15,7 +18,7 @@ from rase_core.arguments import (
     instance,
     whole,
 )
-from rase_core.errors import InvalidAlias, InvalidManifest, InvalidParameter
+from rase_core.errors import InvalidAlias, InvalidManifest
 from rase_core.hub import Hub, PulledModel
 from rase_core.hub_listing import split_quant
 from rase_core.manifest import ModelFormat, ModelKind, ModelManifest
@@ -25,6 +28,7 @@ from rase_core.registration import ModelFacts, Registration
 from rase_core.registry import ModelRegistry
 from rase_core.sampling import GenerationConfig
 from rase_core.store_folder import default_store
+from rase_core.weights_identity import WeightsIdentity
 
 from rase_models.chat import check_given_template
 from rase_models.registration import check_architecture, describe_gguf
@@ -34,7 +38,7 @@ _KINDS: Kinds = {
     "path": PATH,
     "repo": TEXT,
     "file": MAYBE_TEXT,
-    "kind": instance("a ModelKind", ModelKind),
+    "kind": instance("a ModelKind or None", ModelKind, NoneType),
     "architecture": MAYBE_TEXT,
     "context_length": whole(1, "tokens"),
     "chat_template": MAYBE_TEXT,
@@ -44,6 +48,7 @@ _KINDS: Kinds = {
     "tokenizer_file": MAYBE_TEXT,
     "revision": MAYBE_TEXT,
     "defaults": MAYBE_MAPPING,
+    "replace": FLAG,
 }
 
 
@@ -73,18 +78,20 @@ class ModelStore:
         file: str | None,
         model_id: str,
         *,
-        kind: ModelKind = ModelKind.GENERATOR,
+        kind: ModelKind | None = None,
         architecture: str | None = None,
         context_length: int | None = None,
         chat_template: str | None = None,
         tokenizer_repo: str | None = None,
         tokenizer_file: str | None = None,
         revision: str | None = None,
+        replace: bool = False,
     ) -> ModelManifest:
         """Download a model from Hugging Face, with a tokenizer.json when one is named, and register it.
 
-        What can be wrong with the request or the store is found before the download. Raises HubError, and
-        what `import_model` raises.
+        What can be wrong with the request or the store, an id that is another model's among that, is found
+        before the download. A file that was pulled before is brought up to date, and the model keeps what it
+        was registered with. Raises HubError, and what `import_model` raises.
         """
         check_arguments(
             _KINDS,
@@ -93,6 +100,7 @@ class ModelStore:
             tokenizer_repo=tokenizer_repo,
             tokenizer_file=tokenizer_file,
             revision=revision,
+            replace=replace,
             **_said(kind, architecture, context_length, chat_template),
         )
         registration = Registration(
@@ -102,27 +110,34 @@ class ModelStore:
         sha256: dict[Path, str] = {}
         if tokenizer_repo is not None or tokenizer_file is not None:
             found = self._pull_tokenizer(tokenizer_repo, tokenizer_file, split_quant(repo)[0], revision)
-            registration = replace(registration, tokenizer=found.paths[0])
+            registration = dataclasses.replace(registration, tokenizer=found.paths[0])
             revision = revision if tokenizer_repo is not None else found.source.revision
             sha256 |= found.sha256
-        pulled = self._from_hub(repo, file, revision)
-        registration = replace(registration, source=pulled.source)
-        return self._import(pulled.paths[0], model_id, registration, sha256 | dict(pulled.sha256))
+        check = partial(self._registry.check, model_id, registration, replace=replace)
+        pulled = self._from_hub(repo, file, revision, check)
+        registration = dataclasses.replace(registration, source=pulled.source)
+        known = sha256 | dict(pulled.sha256)
+        return self._import(pulled.paths[0], model_id, registration, known, replace=replace)
 
     def import_model(
         self,
         path: Path | str,
         model_id: str,
         *,
-        kind: ModelKind = ModelKind.GENERATOR,
+        kind: ModelKind | None = None,
         architecture: str | None = None,
         context_length: int | None = None,
         chat_template: str | None = None,
         template_file: Path | str | None = None,
         tokenizer: Path | str | None = None,
         defaults: Mapping[str, object] | None = None,
+        replace: bool = False,
     ) -> ModelManifest:
         """Register a GGUF file in place, with all parts when it is split; see ModelRegistry.import_local.
+
+        A file that is registered under this id already keeps what it was registered with, where None is given
+        now, and its hashes are taken anew; another one is refused with ModelExists, unless it is to `replace`
+        that model and all that was set for it but its aliases.
 
         Raises, besides what that raises, UnsupportedArchitecture, InvalidGguf and UnsupportedTensorType for a
         file that could not be run, InvalidParameter for a context longer than the model's, TokenizerError and
@@ -134,6 +149,7 @@ class ModelStore:
             template_file=template_file,
             tokenizer=tokenizer,
             defaults=defaults,
+            replace=replace,
             **_said(kind, architecture, context_length, chat_template),
         )
         registration = Registration(
@@ -146,24 +162,33 @@ class ModelStore:
             defaults=defaults,
         )
         check_given_template(chat_template, registration.template_file)
-        return self._import(Path(path), model_id, registration)
+        return self._import(Path(path), model_id, registration, replace=replace)
 
-    def import_found(self, found: FoundModel, model_id: str | None = None) -> ModelManifest:
+    def import_found(
+        self, found: FoundModel, model_id: str | None = None, *, replace: bool = False
+    ) -> ModelManifest:
         """Register a model of another program in place, once its hash is the one that the program knows.
 
-        It gets an id made of its name unless one is given, and the name as an alias where that is free.
-        Raises NeighbourError, and what `import_model` raises.
+        It gets an id made of its name unless one is given, and the name as an alias where that is free. One
+        that is registered already stays as it is. Raises NeighbourError, and what `import_model` raises.
         """
         model_id = found.model_id if model_id is None else model_id
         if found.path is None:
             raise found.unusable()
-        registration = Registration(defaults=found.defaults or None, source=found.source)
-        self._check(model_id, registration)
-        _describer(registration)(found.path)
-        manifest = self._import(found.path, model_id, registration, found.checked(self._progress))
+        is_new = replace or model_id not in (manifest.id for manifest in self.list_models())
+        defaults = (found.defaults or None) if is_new else None
+        registration = Registration(defaults=defaults, source=found.source)
+        self._check(model_id, registration, found.identity(), replace=replace)
+        _describe(found.path, None)
+        known = found.checked(self._progress)
+        manifest = self._import(found.path, model_id, registration, known, replace=replace)
+        return self._named(manifest, found) if is_new else manifest
+
+    def _named(self, manifest: ModelManifest, found: FoundModel) -> ModelManifest:
+        """Let a model go by the name that another program has for it, where that is free."""
         try:
             alias = found.alias
-            return manifest if alias in (None, model_id) else self.add_alias(model_id, str(alias))
+            return manifest if alias in (None, manifest.id) else self.add_alias(manifest.id, str(alias))
         except InvalidAlias:  # it is another model's, or none that rase has
             return manifest
 
@@ -217,14 +242,27 @@ class ModelStore:
         """Return a model's sampling settings: the `[defaults]` of its manifest over the general ones."""
         return self._registry.get(model_id).default_config()
 
-    def _check(self, model_id: str, registration: Registration) -> None:
-        self._registry.check(model_id, registration)
+    def _check(
+        self,
+        model_id: str,
+        registration: Registration,
+        weights: WeightsIdentity | None = None,
+        *,
+        replace: bool = False,
+    ) -> None:
+        self._registry.check(model_id, registration, weights, replace=replace)
         check_architecture(registration.architecture)
         check_given_template(registration.chat_template, registration.template_file)
 
-    def _from_hub(self, repo: str, file: str | None, revision: str | None) -> PulledModel:
+    def _from_hub(
+        self,
+        repo: str,
+        file: str | None,
+        revision: str | None,
+        check: Callable[[WeightsIdentity], None] | None = None,
+    ) -> PulledModel:
         hub = self._hub if self._hub is not None else Hub()
-        return hub.pull(repo, file, revision=revision, progress=self._progress)
+        return hub.pull(repo, file, revision=revision, progress=self._progress, check=check)
 
     def _pull_tokenizer(
         self, repo: str | None, file: str | None, model_repo: str, revision: str | None
@@ -241,19 +279,25 @@ class ModelStore:
         model_id: str,
         registration: Registration,
         known_sha256: Mapping[Path, str] | None = None,
+        *,
+        replace: bool = False,
     ) -> ModelManifest:
         return self._registry.import_local(
             path,
             model_id,
             registration,
             known_sha256=known_sha256,
-            describe=_describer(registration),
+            describe=_describe,
             progress=self._progress,
+            replace=replace,
         )
 
 
 def _said(
-    kind: ModelKind, architecture: str | None, context_length: int | None, chat_template: str | None
+    kind: ModelKind | None,
+    architecture: str | None,
+    context_length: int | None,
+    chat_template: str | None,
 ) -> dict[str, object]:
     """Return what may be said of a model that is imported or pulled, by name."""
     return {
@@ -264,16 +308,6 @@ def _said(
     }
 
 
-def _describer(registration: Registration) -> Callable[[Path], ModelFacts]:
-    """Return what reads a file's facts, and checks that its context and its tokens are those asked for."""
-    context_length = registration.context_length
-    tokenizer = None if registration.tokenizer is None else load_tokenizer(registration.tokenizer)
-
-    def describe(path: Path) -> ModelFacts:
-        facts = describe_gguf(path, tokenizer)
-        own = facts.context_length
-        if context_length is not None and own is not None and context_length > own:
-            raise InvalidParameter("context_length", context_length, f"1 to {own}, the model's own")
-        return facts
-
-    return describe
+def _describe(path: Path, tokenizer: Path | None) -> ModelFacts:
+    """Read a file's facts, and check that a tokenizer.json fits it."""
+    return describe_gguf(path, None if tokenizer is None else load_tokenizer(tokenizer))

@@ -10,7 +10,7 @@ from rase_core.errors import EngineError
 from rase_cli.failures import exit_code
 from rase_cli.output import emit_fields, emit_json, emit_table, note, warn
 from rase_cli.records import Record, broken_record, memory_record, model_record
-from rase_cli.registering import done, import_found, summary
+from rase_cli.registering import done, import_found, registered, told
 from rase_cli.settings import (
     DEVICE,
     KV_TYPE,
@@ -41,6 +41,9 @@ CHAT_TEMPLATE = click.option(
     metavar="NAME|TEXT",
     help="A built-in chat template or jinja text. [default: the file's]",
 )
+REPLACE = click.option(
+    "--replace", is_flag=True, help="Let another file take an ID that is registered, with its settings gone."
+)
 
 
 class _Facts(TypedDict):
@@ -66,11 +69,12 @@ def model() -> None:
     type=click.Choice(PROGRAMS),
     help="Register what this program has on the disk as NAME; without NAME, list what it has.",
 )
-@click.option("--kind", type=click.Choice(("generator", "embedding")), default="generator", show_default=True)
+@click.option("--kind", type=click.Choice(("generator", "embedding")), help="[default: generator]")
 @ARCHITECTURE
 @click.option("--context-length", type=click.IntRange(min=1), metavar="TOKENS", help="[default: the file's]")
 @CHAT_TEMPLATE
 @click.option("--tokenizer", type=FILE, help="A tokenizer.json. [default: the file's own vocabulary]")
+@REPLACE
 @JSON
 @shared_options(STORE)
 @pass_settings
@@ -79,29 +83,33 @@ def import_model(
     path: str | None,
     model_id: str | None,
     program: str | None,
-    kind: str,
+    kind: str | None,
+    replace: bool,
     as_json: bool,
     **facts: Unpack[_Facts],
 ) -> None:
     """Register the GGUF file at PATH, in place, with all parts of a split model.
 
-    With --from it is a model that Ollama, LM Studio or Hugging Face's cache has already, where it is.
+    With --from it is a model that Ollama, LM Studio or Hugging Face's cache has already, where it is. A file
+    that is registered already keeps what was set for it, but for what is given now, and is hashed anew.
     """
     from rase_core.manifest import ModelKind
 
     if program is not None:
         _refuse_with_from(kind, *facts.values())
-        return import_found(settings, program, path, model_id, as_json=as_json)
+        return import_found(settings, program, path, model_id, replace=replace, as_json=as_json)
     if path is None or model_id is None:
         raise click.UsageError(f"Missing {'argument PATH' if path is None else 'option --id'}.")
     with open_engine(settings) as engine:
-        manifest = engine.import_model(path, model_id, kind=ModelKind(kind), **facts)
-    return done(f"registered {summary(manifest)}", model_record(manifest), as_json=as_json)
+        before = registered(engine, model_id)
+        kind_given = None if kind is None else ModelKind(kind)
+        manifest = engine.import_model(path, model_id, kind=kind_given, replace=replace, **facts)
+    return told(before, manifest, as_json=as_json)
 
 
-def _refuse_with_from(kind: str, *others: object) -> None:
-    if kind != "generator" or any(other is not None for other in others):
-        raise click.UsageError("with --from, only --id and --json can be given")
+def _refuse_with_from(*facts: object) -> None:
+    if any(fact is not None for fact in facts):
+        raise click.UsageError("with --from, only --id, --replace and --json can be given")
 
 
 @model.command()
@@ -113,6 +121,7 @@ def _refuse_with_from(kind: str, *others: object) -> None:
 @click.option("--tokenizer-repo", metavar="OWNER/NAME", help="Where a tokenizer.json is.")
 @click.option("--tokenizer-file", metavar="FILE", help="Its name there. [default: tokenizer.json]")
 @click.option("--revision", metavar="NAME", help="A branch, tag or commit. [default: main]")
+@REPLACE
 @JSON
 @shared_options(STORE)
 @pass_settings
@@ -126,10 +135,15 @@ def pull(
     tokenizer_repo: str | None,
     tokenizer_file: str | None,
     revision: str | None,
+    replace: bool,
     as_json: bool,
 ) -> None:
-    """Download a model from Hugging Face and register it."""
+    """Download a model from Hugging Face and register it.
+
+    One that was pulled before is brought up to date, and keeps what was set for it.
+    """
     with open_engine(settings) as engine:
+        before = registered(engine, model_id)
         manifest = engine.pull(
             repo,
             file,
@@ -139,8 +153,9 @@ def pull(
             tokenizer_repo=tokenizer_repo,
             tokenizer_file=tokenizer_file,
             revision=revision,
+            replace=replace,
         )
-    done(f"registered {summary(manifest)}", model_record(manifest), as_json=as_json)
+    told(before, manifest, as_json=as_json)
 
 
 @model.command("attach-tokenizer")

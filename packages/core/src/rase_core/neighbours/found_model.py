@@ -12,6 +12,7 @@ from rase_core.manifest import ModelSource
 from rase_core.model_id import check_alias, check_model_id
 from rase_core.progress import Progress
 from rase_core.weights import weights_files
+from rase_core.weights_identity import WeightsIdentity
 
 _LATEST = ":latest"
 _LONGEST_ID = 128
@@ -54,6 +55,13 @@ class FoundModel:
     def unusable(self) -> NeighbourError:
         """Return the error that says why it cannot be used."""
         return NeighbourError(f"{printable(self.name)}: {self.problem}")
+
+    def identity(self) -> WeightsIdentity:
+        """Return what is known of the weights before they are hashed. Raises ModelFileNotFound."""
+        files = () if self.path is None else weights_files(self.path)
+        sizes = (self.size,) if len(files) == 1 else (None,) * len(files)
+        sha256 = (self.sha256,) if len(files) == 1 else (None,) * len(files)
+        return WeightsIdentity(tuple(map(str, files)), sizes, sha256, self.source)
 
     def checked(self, progress: Progress | None = None) -> Mapping[Path, str]:
         """Hash the weights: sha256 by path. Raises NeighbourError for a file that is kept as another."""
