@@ -6,6 +6,7 @@ import httpx
 import pytest
 from fastapi import FastAPI
 from rase_api import create_app, router
+from rase_api.settings import Options
 from rase_api.testing import ScriptedEngine, served
 
 KEYS = ["first-key", "zweiter-schlüssel", "voilà"]
@@ -187,7 +188,8 @@ def test_with_keys_only_hosts_that_were_named_count() -> None:
 
 
 def test_hosts_are_the_affair_of_an_application_with_a_router_unless_named() -> None:
-    for options, status in (({}, 200), ({"allowed_hosts": ["box.example"]}, 403)):
+    own: Options = {"allowed_hosts": ["box.example"]}
+    for options, status in ((Options(), 200), (own, 403)):
         host = FastAPI()
         host.include_router(router(ScriptedEngine(), **options))
         with served(host) as url:

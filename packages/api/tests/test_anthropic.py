@@ -1,4 +1,5 @@
 import json
+from typing import Any
 
 import httpx
 import pytest
@@ -11,7 +12,7 @@ LONG = [{"role": "user", "content": "x" * 118}]
 URL = "/v1/messages"
 
 
-def events(response: httpx.Response) -> list[dict]:
+def events(response: httpx.Response) -> list[dict[str, Any]]:
     assert response.status_code == 200
     blocks = response.text.split("\n\n")
     assert blocks.pop() == ""

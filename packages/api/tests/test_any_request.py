@@ -2,6 +2,8 @@
 
 import json
 import math
+from collections.abc import Callable
+from typing import Any
 
 import httpx
 import pytest
@@ -10,7 +12,7 @@ from hypothesis import strategies as st
 from rase_api.description import BODIES, STREAMS, described
 from rase_api.dialects import ANTHROPIC, OLLAMA, dialect_at
 
-Schema = dict[str, object]
+Schema = dict[str, Any]
 ANYTHING = st.recursive(
     st.none() | st.booleans() | st.integers(-5, 5) | st.floats(-2, 2) | st.text(max_size=4),
     lambda inner: st.lists(inner, max_size=2) | st.dictionaries(st.text(max_size=3), inner, max_size=2),
@@ -20,43 +22,44 @@ COMMON = {"model": "demo", "max_tokens": 2, "stream": False}
 """What most requests say, so that many get as far as an answer."""
 
 
-def values(schema: Schema, schemas: Schema, depth: int = 0) -> st.SearchStrategy:
+def values(schema: Schema, schemas: Schema, depth: int = 0) -> st.SearchStrategy[object]:
     """Make what a schema allows, now and then something else."""
     allowed = _allowed(schema, schemas, depth)
     return st.integers(0, 24).flatmap(lambda chance: ANYTHING if chance == 0 else allowed)
 
 
-def _allowed(schema: Schema, schemas: Schema, depth: int) -> st.SearchStrategy:
+def _allowed(schema: Schema, schemas: Schema, depth: int) -> st.SearchStrategy[object]:
     if depth > 4:
         return st.none()
     if "$ref" in schema:
-        return values(schemas[str(schema["$ref"]).rpartition("/")[2]], schemas, depth + 1)  # type: ignore[arg-type]
+        return values(schemas[str(schema["$ref"]).rpartition("/")[2]], schemas, depth + 1)
     if "const" in schema:
         return st.just(schema["const"])
     if "enum" in schema:
-        return st.sampled_from(schema["enum"])  # type: ignore[call-overload]
+        return st.sampled_from(schema["enum"])
     for several in ("anyOf", "oneOf"):
         if several in schema:
-            return st.one_of([values(one, schemas, depth) for one in schema[several]])  # type: ignore[attr-defined]
-    return MAKERS.get(str(schema.get("type")), lambda *_: ANYTHING)(schema, schemas, depth)
+            return st.one_of([values(one, schemas, depth) for one in schema[several]])
+    make = MAKERS.get(str(schema.get("type")))
+    return make(schema, schemas, depth) if make else ANYTHING
 
 
-def _numbers(schema: Schema, *_: object) -> st.SearchStrategy:
+def _numbers(schema: Schema, *_: object) -> st.SearchStrategy[object]:
     least, most = schema.get("minimum", -3), schema.get("maximum", 3)
-    return st.integers(least, max(most, least)) if schema["type"] == "integer" else st.floats(least, most)  # type: ignore[arg-type, type-var]
+    return st.integers(least, max(most, least)) if schema["type"] == "integer" else st.floats(least, most)
 
 
-def _lists(schema: Schema, schemas: Schema, depth: int) -> st.SearchStrategy:
-    items = values(schema.get("items") or {}, schemas, depth + 1)  # type: ignore[arg-type]
-    return st.lists(items, min_size=int(schema.get("minItems", 0)), max_size=3)  # type: ignore[call-overload]
+def _lists(schema: Schema, schemas: Schema, depth: int) -> st.SearchStrategy[object]:
+    items = values(schema.get("items") or {}, schemas, depth + 1)
+    return st.lists(items, min_size=int(schema.get("minItems", 0)), max_size=3)
 
 
-def _objects(schema: Schema, schemas: Schema, depth: int) -> st.SearchStrategy:
+def _objects(schema: Schema, schemas: Schema, depth: int) -> st.SearchStrategy[object]:
     known = schema.get("properties")
     if not isinstance(known, dict):
         return st.dictionaries(st.text(max_size=3), ANYTHING, max_size=2)
     made = {name: values(inner, schemas, depth + 1) for name, inner in known.items()}
-    required = {name: made[name] for name in schema.get("required", ())}  # type: ignore[attr-defined]
+    required = {name: made[name] for name in schema.get("required", ())}
     others = {name: made[name] for name in made if name not in required}
     some = st.lists(st.sampled_from(sorted(others)), max_size=4, unique=True) if others else st.just([])
     return some.flatmap(
@@ -64,7 +67,7 @@ def _objects(schema: Schema, schemas: Schema, depth: int) -> st.SearchStrategy:
     )
 
 
-MAKERS = {
+MAKERS: dict[str, Callable[[Schema, Schema, int], st.SearchStrategy[object]]] = {
     "object": _objects,
     "array": _lists,
     "integer": _numbers,

@@ -3,6 +3,7 @@ import pytest
 from fastapi import FastAPI, HTTPException
 from rase_api import create_app, router
 from rase_api.testing import ScriptedEngine, served
+from rase_core.manifest import ModelManifest
 
 CHAT = {"model": "demo", "messages": [{"role": "user", "content": "Hi"}]}
 
@@ -90,7 +91,7 @@ def test_no_other_origin_is_let_in(client: httpx.Client) -> None:
 
 def test_an_unexpected_failure_is_a_plain_500() -> None:
     class Broken(ScriptedEngine):
-        def inspect(self, model_id: str) -> None:  # type: ignore[override]
+        def inspect(self, model_id: str) -> ModelManifest:
             raise ZeroDivisionError("secret")
 
     with served(create_app(Broken())) as url:

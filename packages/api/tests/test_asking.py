@@ -1,10 +1,10 @@
 """Whatever goes wrong while an answer is heard, the response is told."""
 
-from collections.abc import Callable
-
 import pytest
 from rase_api.asking import Ask, Asking, Failed
-from rase_core.scheduler import Piece
+from rase_core.scheduler import OnEvent, Piece
+from rase_models.chat.parts import Part
+from rase_models.chat.reply import Reading
 
 
 class Submitted:
@@ -17,27 +17,23 @@ class Submitted:
 class BrokenReader:
     """A reader with a defect."""
 
-    def push(self, text: str) -> list[object]:
+    def push(self, text: str) -> list[Part]:
         """Fail on any text."""
         raise LookupError(text)
 
-
-class BrokenReading:
-    """A way to read answers that cannot."""
-
-    def reader(self) -> BrokenReader:
-        """Return a reader with a defect."""
-        return BrokenReader()
+    def finish(self) -> list[Part]:
+        """Say that there is no more."""
+        return []
 
 
 def test_a_fault_in_reading_an_answer_reaches_the_response() -> None:
     told: list[object] = []
 
-    def submit(hear: Callable[[object], bool]) -> Submitted:
+    def submit(hear: OnEvent) -> Submitted:
         with pytest.raises(LookupError):
             hear(Piece(0, 1, "text"))
         return Submitted()
 
-    Asking([Ask(0, 1, submit, None, BrokenReading())], told.append).run()
+    Asking([Ask(0, 1, submit, None, Reading(lambda _: BrokenReader()))], told.append).run()
     failures = [step for step in told if isinstance(step, Failed)]
     assert [type(failure.error) for failure in failures] == [LookupError]

@@ -2,18 +2,20 @@
 
 import threading
 from collections.abc import Callable
+from typing import Any
 
 import anthropic
 import ollama
 import openai
 import pytest
+from openai.types.chat import ChatCompletion
 from rase_api import create_app
 from rase_api.testing import Answering, ScriptedEngine, served
 from rase_core.errors import QueueFull
 from rase_core.scheduler import OnEvent
 from rase_models.request import Question
 
-CHAT = {"model": "demo", "messages": [{"role": "user", "content": "Hi"}]}
+CHAT: dict[str, Any] = {"model": "demo", "messages": [{"role": "user", "content": "Hi"}]}
 
 
 class Busy(ScriptedEngine):
@@ -34,7 +36,8 @@ class Busy(ScriptedEngine):
 
 def by_openai(url: str, retries: int) -> str | None:
     with openai.OpenAI(base_url=f"{url}/v1", api_key="-", max_retries=retries) as client:
-        return client.chat.completions.create(**CHAT).choices[0].message.content
+        answer: ChatCompletion = client.chat.completions.create(**CHAT)
+        return answer.choices[0].message.content
 
 
 def by_openai_stream(url: str, retries: int) -> str | None:
@@ -45,7 +48,10 @@ def by_openai_stream(url: str, retries: int) -> str | None:
 
 def by_anthropic(url: str, retries: int) -> str | None:
     with anthropic.Anthropic(base_url=url, api_key="-", max_retries=retries) as client:
-        return client.messages.create(**CHAT, max_tokens=9).content[0].text
+        answer: anthropic.types.Message = client.messages.create(**CHAT, max_tokens=9)
+        (block,) = answer.content
+        assert block.type == "text"
+        return block.text
 
 
 CLIENTS = (by_openai, by_openai_stream, by_anthropic)
@@ -68,6 +74,7 @@ def test_a_full_queue_is_the_clients_own_error_when_it_stays_full(
         pytest.raises((openai.RateLimitError, anthropic.RateLimitError)) as failure,
     ):
         ask(url, 0)
+    assert isinstance(failure.value, openai.RateLimitError | anthropic.RateLimitError)
     assert failure.value.response.headers["retry-after"] == "1"
 
 

@@ -11,6 +11,7 @@ import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 import httpx
 import openai
@@ -20,7 +21,7 @@ from rase_api.testing import ScriptedEngine, served
 from rase_core.scheduler import SchedulerLimits
 from rase_models.engine import Engine
 
-CHAT = {"model": "demo", "messages": [{"role": "user", "content": "Hi"}]}
+CHAT: dict[str, Any] = {"model": "demo", "messages": [{"role": "user", "content": "Hi"}]}
 URL = "/v1/chat/completions"
 TOOL = {
     "type": "function",
@@ -63,7 +64,7 @@ def wait_for(condition: Callable[[], bool]) -> None:
         time.sleep(0.02)
 
 
-def pieces(text: str) -> list[dict]:
+def pieces(text: str) -> list[dict[str, Any]]:
     """Read the objects of an SSE stream."""
     lines = [line.removeprefix("data: ") for line in text.splitlines() if line.startswith("data: {")]
     return [json.loads(line) for line in lines]
@@ -150,8 +151,13 @@ def test_complaint_9_broken_arguments_in_the_history_are_the_clients_fault(clien
 
 
 def test_complaint_10_a_format_is_kept_or_refused(real: httpx.Client) -> None:
-    schema = {"type": "object", "properties": {"n": {"$ref": "#/$defs/n"}}, "required": ["n"]}
-    schema |= {"additionalProperties": False, "$defs": {"n": {"type": "integer", "minimum": 1, "maximum": 9}}}
+    schema = {
+        "type": "object",
+        "properties": {"n": {"$ref": "#/$defs/n"}},
+        "required": ["n"],
+        "additionalProperties": False,
+        "$defs": {"n": {"type": "integer", "minimum": 1, "maximum": 9}},
+    }
     form = {"type": "json_schema", "json_schema": {"name": "x", "schema": schema}}
     body = CHAT | {"temperature": 1.5, "max_tokens": 40, "seed": 3}
     answer = real.post(URL, json=body | {"response_format": form}).json()["choices"][0]
@@ -176,20 +182,24 @@ def test_complaint_12_nothing_is_computed_for_a_client_that_has_gone(
     scheduler = real_engine.load("demo").snapshot
     body = CHAT | {"ignore_eos": True, "max_tokens": 450}
     before = scheduler().totals.ended["cancelled"]
+
+    def has_ended(count: int) -> Callable[[], bool]:
+        return lambda: scheduler().totals.ended["cancelled"] == count
+
     for number, leave in enumerate((_lose_patience, _read_a_little), 1):
         leave(real, body)
-        wait_for(lambda count=before + number: scheduler().totals.ended["cancelled"] == count)
+        wait_for(has_ended(before + number))
     generated = scheduler().totals.generated_tokens
     time.sleep(0.2)
     assert scheduler().totals.generated_tokens == generated
 
 
-def _lose_patience(client: httpx.Client, body: dict) -> None:
+def _lose_patience(client: httpx.Client, body: dict[str, object]) -> None:
     with pytest.raises(httpx.ReadTimeout):
         httpx.post(f"{client.base_url}{URL}", json=body, timeout=0.3)
 
 
-def _read_a_little(client: httpx.Client, body: dict) -> None:
+def _read_a_little(client: httpx.Client, body: dict[str, object]) -> None:
     with httpx.stream("POST", f"{client.base_url}{URL}", json=body | {"stream": True}) as response:
         next(response.iter_bytes())
 

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Iterator
+from typing import Any
 
 import httpx
 import pytest
@@ -22,9 +23,10 @@ METHODS = {"get", "post"}
 
 
 @pytest.fixture(scope="module")
-def description(client: httpx.Client) -> dict:
+def description(client: httpx.Client) -> dict[str, Any]:
     """The description of a server."""
-    return client.get("/openapi.json").json()
+    found: dict[str, Any] = client.get("/openapi.json").json()
+    return found
 
 
 def references(value: object) -> Iterator[str]:
@@ -35,7 +37,7 @@ def references(value: object) -> Iterator[str]:
         yield from (text for inner in value for text in references(inner))
 
 
-def test_every_route_is_described_and_every_body(description: dict) -> None:
+def test_every_route_is_described_and_every_body(description: dict[str, Any]) -> None:
     posts = {path for path, entry in description["paths"].items() if "post" in entry}
     assert posts == set(BODIES)
     assert {"/health", "/ready", "/props", "/metrics", "/v1/models", "/api/tags"} <= set(description["paths"])
@@ -48,7 +50,7 @@ def test_every_route_is_described_and_every_body(description: dict) -> None:
     assert len(set(identities)) == len(identities)
 
 
-def test_every_reference_leads_to_a_schema(description: dict) -> None:
+def test_every_reference_leads_to_a_schema(description: dict[str, Any]) -> None:
     schemas = description["components"]["schemas"]
     found = set(references(description))
     assert found
@@ -56,7 +58,7 @@ def test_every_reference_leads_to_a_schema(description: dict) -> None:
     assert all("$defs" not in json.dumps(schema) for schema in schemas.values())
 
 
-def test_a_body_names_its_parameters_and_only_those(description: dict) -> None:
+def test_a_body_names_its_parameters_and_only_those(description: dict[str, Any]) -> None:
     chat = description["components"]["schemas"]["ChatRequest"]
     assert chat["required"] == ["model", "messages"]
     assert chat["additionalProperties"] is False
@@ -89,7 +91,7 @@ def test_an_application_with_a_router_describes_itself() -> None:
         assert httpx.get(f"{url}/llm/openapi.json").status_code == 404
 
 
-def test_values_that_are_equal_in_python_are_told_apart(description: dict) -> None:
+def test_values_that_are_equal_in_python_are_told_apart(description: dict[str, Any]) -> None:
     schemas = description["components"]["schemas"]
     found = {
         (name, parameter): value["enum"]

@@ -41,7 +41,10 @@ def test_every_error_that_a_request_can_cause_has_a_line_of_its_own() -> None:
     assert subclasses(RequestError) <= set(FAULTS)
 
 
-@pytest.mark.parametrize("kind", sorted(subclasses(EngineError), key=lambda kind: kind.__name__))
+KINDS = sorted(subclasses(EngineError), key=lambda kind: kind.__name__)
+
+
+@pytest.mark.parametrize("kind", KINDS)
 def test_every_error_of_the_core_has_an_answer(kind: type[BaseException]) -> None:
     if kind.__module__ == rase_core.errors.__name__:
         fault = next(FAULTS[base] for base in kind.__mro__ if base in FAULTS)

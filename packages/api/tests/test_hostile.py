@@ -48,7 +48,10 @@ messages = st.lists(
 )
 
 
-def bodies(schema: type[Body], right: dict[str, st.SearchStrategy]):
+Fields = dict[str, st.SearchStrategy[object]]
+
+
+def bodies(schema: type[Body], right: Fields) -> st.SearchStrategy[dict[str, object]]:
     """Bodies that are right but for a few fields."""
     fields = st.dictionaries(
         st.sampled_from(sorted(schema.model_fields)) | st.text(max_size=5), values, max_size=3
@@ -56,9 +59,9 @@ def bodies(schema: type[Body], right: dict[str, st.SearchStrategy]):
     return st.builds(lambda base, changes: base | changes, st.fixed_dictionaries(right), fields)
 
 
-MODEL = {"model": st.just("demo")}
-CHATTING = MODEL | {"messages": messages}
-OTHERS: dict[str, tuple[type[Body], dict[str, st.SearchStrategy]]] = {
+MODEL: Fields = {"model": st.just("demo")}
+CHATTING: Fields = MODEL | {"messages": messages}
+OTHERS: dict[str, tuple[type[Body], Fields]] = {
     "/v1/messages": (MessagesRequest, CHATTING | {"max_tokens": st.integers(0, 3)}),
     "/v1/messages/count_tokens": (CountRequest, CHATTING),
     "/v1/responses": (ResponsesRequest, MODEL | {"input": st.text(max_size=5) | messages | values}),

@@ -2,11 +2,15 @@
 
 import asyncio
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 import openai
 import pytest
 from rase_api import create_app
 from rase_api.testing import ScriptedEngine, served
+
+if TYPE_CHECKING:
+    from langchain_openai import ChatOpenAI
 
 langchain_openai = pytest.importorskip("langchain_openai", reason="langchain-openai is not installed")
 
@@ -18,31 +22,33 @@ def url() -> Iterator[str]:
         yield f"{url}/v1"
 
 
-def chat(url: str, **options: object) -> "langchain_openai.ChatOpenAI":
-    return langchain_openai.ChatOpenAI(
+def chat(url: str, **options: object) -> "ChatOpenAI":
+    made: ChatOpenAI = langchain_openai.ChatOpenAI(
         **{"base_url": url, "api_key": "-", "model": "demo", "max_retries": 0} | options
     )
+    return made
 
 
 def test_an_answer_comes_with_its_cost(url: str) -> None:
     answer = chat(url, temperature=0, seed=1, max_tokens=20, stop=["!"]).invoke("Hi")
     assert answer.content == "Paris."
-    assert answer.usage_metadata["total_tokens"] == 14
+    assert answer.usage_metadata is not None and answer.usage_metadata["total_tokens"] == 14
     assert answer.response_metadata["finish_reason"] == "stop"
 
 
 def test_an_answer_streams_in_both_worlds(url: str) -> None:
     async def texts() -> list[str]:
-        return [chunk.content async for chunk in chat(url).astream("Hi")]
+        return [str(chunk.content) async for chunk in chat(url).astream("Hi")]
 
-    assert "".join(chunk.content for chunk in chat(url, stream_usage=True).stream("Hi")) == "Paris."
+    assert "".join(str(chunk.content) for chunk in chat(url, stream_usage=True).stream("Hi")) == "Paris."
     assert "".join(asyncio.run(texts())) == "Paris."
 
 
 def test_log_probabilities_and_responses_arrive(url: str) -> None:
     told = chat(url, logprobs=True, top_logprobs=2).invoke("Hi").response_metadata["logprobs"]["content"]
     assert [entry["token"] for entry in told] == list("Paris.")
-    assert chat(url, use_responses_api=True).invoke("Hi").content[0]["text"] == "Paris."
+    block = chat(url, use_responses_api=True).invoke("Hi").content[0]
+    assert isinstance(block, dict) and block["text"] == "Paris."
 
 
 def test_an_unknown_model_is_openais_own_error(url: str) -> None:

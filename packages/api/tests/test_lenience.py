@@ -39,8 +39,8 @@ def test_what_is_not_known_or_not_done_is_warned_of(
     client: httpx.Client,
     caplog: pytest.LogCaptureFixture,
     path: str,
-    body: dict,
-    names: list,
+    body: dict[str, object],
+    names: list[str],
 ) -> None:
     caplog.set_level(logging.WARNING, "rase_api")
     assert lenient.post(path, json=body).status_code == 200
@@ -58,7 +58,7 @@ def test_what_is_not_known_or_not_done_is_warned_of(
     ],
 )
 def test_what_is_wrong_is_refused_all_the_same(
-    lenient: httpx.Client, changes: dict, param: str | None
+    lenient: httpx.Client, changes: dict[str, object], param: str | None
 ) -> None:
     refused = lenient.post(URL, json=CHAT | changes)
     assert refused.status_code == 400

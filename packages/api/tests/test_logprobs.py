@@ -3,12 +3,14 @@
 import json
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import httpx
 import numpy as np
 import ollama
 import openai
 import pytest
+from numpy.typing import NDArray
 from rase_api import create_app
 from rase_api.testing import served
 from rase_core.decoder import Logits
@@ -19,13 +21,13 @@ URL = "/v1/chat/completions"
 PROMPT = "The capital of France is Paris. The capital of Italy is"
 
 
-def data_of(text: str) -> list[dict]:
+def data_of(text: str) -> list[dict[str, Any]]:
     """Read the objects of an SSE stream."""
     lines = [line.removeprefix("data: ") for line in text.splitlines() if line.startswith("data: {")]
     return [json.loads(line) for line in lines]
 
 
-def check_entry(entry: dict) -> None:
+def check_entry(entry: dict[str, Any]) -> None:
     assert set(entry) == {"token", "logprob", "bytes", "top_logprobs"}
     assert bytes(entry["bytes"]).decode("utf-8", "replace") == entry["token"]
     assert entry["logprob"] <= 0
@@ -143,7 +145,7 @@ def check_ollama(asked: ollama.Client) -> None:
     ],
 )
 def test_what_makes_no_sense_is_refused_by_name(
-    client: httpx.Client, path: str, body: dict, param: str
+    client: httpx.Client, path: str, body: dict[str, object], param: str
 ) -> None:
     response = client.post(path, json=body)
     assert response.status_code == 400
@@ -168,9 +170,10 @@ def smol(engine_of_smol: Engine) -> Iterator[openai.OpenAI]:
         yield client
 
 
-def expected(logits: Logits) -> np.ndarray:
+def expected(logits: Logits) -> NDArray[np.float64]:
     values = logits.astype(np.float64)
-    return values - np.log(np.exp(values - values.max()).sum()) - values.max()
+    most = float(values.max())
+    return values - float(np.log(np.exp(values - most).sum())) - most
 
 
 def test_a_real_models_are_those_of_its_logits(smol: openai.OpenAI, engine_of_smol: Engine) -> None:
@@ -216,7 +219,7 @@ def test_a_prompt_alone_is_told(smol: openai.OpenAI) -> None:
 
 
 def test_a_real_chat_tells_the_same_streamed(smol: openai.OpenAI) -> None:
-    asked = {
+    asked: dict[str, Any] = {
         "model": "demo",
         "messages": [{"role": "user", "content": "Say hello in French, with an emoji."}],
         "max_tokens": 24,

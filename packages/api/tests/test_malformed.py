@@ -120,7 +120,7 @@ END = b"\r\n0\r\n\r\n"
 def answered_before(rest: bytes, answers: int = 1) -> bytes:
     """Return all that a server sends whose client sends something more while its question is answered."""
     go_on = threading.Event()
-    engine = ScriptedEngine("Paris.", before_token=lambda: go_on.wait(20) and None)
+    engine = ScriptedEngine("Paris.", before_token=lambda: go_on.wait(20))
     with served(create_app(engine)) as url:
         address = httpx.URL(url)
         with socket.create_connection((address.host, address.port or 80), timeout=20) as connection:

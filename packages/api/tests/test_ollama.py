@@ -1,6 +1,7 @@
 import json
 import time
 from datetime import UTC, datetime
+from typing import Any
 
 import httpx
 import pytest
@@ -11,7 +12,7 @@ from rase_api.testing import ScriptedEngine, served
 from rase_core.errors import BackendFailure
 from rase_models.chat.parts import ToolCall
 
-CHAT = {"model": "demo", "messages": [{"role": "user", "content": "Hi"}]}
+CHAT: dict[str, Any] = {"model": "demo", "messages": [{"role": "user", "content": "Hi"}]}
 GENERATE = {"model": "demo", "prompt": "Hi"}
 COST = {
     "total_duration",
@@ -23,7 +24,7 @@ COST = {
 }
 
 
-def lines(response: httpx.Response) -> list[dict]:
+def lines(response: httpx.Response) -> list[dict[str, Any]]:
     assert response.status_code == 200
     assert response.headers["content-type"] == "application/x-ndjson"
     assert response.text.endswith("\n")
@@ -169,7 +170,9 @@ def test_a_prompt_that_does_not_fit_is_never_cut(client: httpx.Client) -> None:
 @pytest.mark.parametrize(
     ("path", "body"), [("chat", CHAT), ("generate", GENERATE), ("show", {"model": "demo"}), ("embed", {})]
 )
-def test_an_unknown_model_is_told_which_there_are(client: httpx.Client, path: str, body: dict) -> None:
+def test_an_unknown_model_is_told_which_there_are(
+    client: httpx.Client, path: str, body: dict[str, object]
+) -> None:
     assert "demo, other" in refusal(client.post(f"/api/{path}", json=body | {"model": "llama3:latest"}), 404)
 
 

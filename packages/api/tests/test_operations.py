@@ -8,13 +8,15 @@ import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import httpx
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 from rase_api import create_app
 from rase_api.errors import InvalidSetting
-from rase_api.testing import Answering, ScriptedEngine, served
+from rase_api.settings import Options
+from rase_api.testing import Answering, ScriptedEngine, ScriptedModel, served
 from rase_core.manifest import ModelManifest
 from rase_core.scheduler import OnEvent
 from rase_models.engine import Engine
@@ -126,9 +128,9 @@ def test_every_answer_has_an_id_and_a_fit_one_is_kept(fresh: httpx.Client) -> No
     assert re.fullmatch(r"[0-9a-f]{32}", unfit.headers["x-request-id"])
 
 
-def facts_of(caplog: pytest.LogCaptureFixture, path: str) -> dict:
-    def found() -> list[dict]:
-        facts = [record.request for record in caplog.records if record.name == "rase_api.access"]
+def facts_of(caplog: pytest.LogCaptureFixture, path: str) -> dict[str, Any]:
+    def found() -> list[dict[str, Any]]:
+        facts = [vars(record)["request"] for record in caplog.records if record.name == "rase_api.access"]
         return [fact for fact in facts if fact["path"] == path]
 
     wait_for(lambda: bool(found()))
@@ -172,7 +174,7 @@ def test_a_bug_is_logged_and_counted_as_a_request(caplog: pytest.LogCaptureFixtu
     bugs = [ZeroDivisionError("secret")]
 
     class Broken(ScriptedEngine):
-        def loaded_models(self) -> list:
+        def loaded_models(self) -> list[ScriptedModel]:
             if bugs:
                 raise bugs.pop()
             return super().loaded_models()
@@ -219,7 +221,7 @@ def test_an_answer_that_takes_too_long_is_ended(caplog: pytest.LogCaptureFixture
         ("/api/chat", CHAT, ""),
     ],
 )
-def test_a_stream_without_text_says_that_it_lives(path: str, body: dict, sign: str) -> None:
+def test_a_stream_without_text_says_that_it_lives(path: str, body: dict[str, object], sign: str) -> None:
     engine = ScriptedEngine("Hi", before_token=lambda: time.sleep(0.3))
     with served(create_app(engine, keep_alive_seconds=0.1)) as url:
         text = httpx.post(f"{url}{path}", json=body | {"stream": True}).text
@@ -289,7 +291,7 @@ def test_a_client_that_goes_is_told_from_one_that_stays(
         {"keep_alive_seconds": -1},
     ],
 )
-def test_a_setting_that_cannot_be_is_named(options: dict) -> None:
+def test_a_setting_that_cannot_be_is_named(options: Options) -> None:
     with pytest.raises(InvalidSetting, match=next(iter(options))):
         create_app(ScriptedEngine(), **options)
 
@@ -317,7 +319,7 @@ def test_a_setting_that_cannot_be_is_named(options: dict) -> None:
         {"allowed_hosts": ["*", "BOX", "my_service", "box.example", "10.0.0.1"]},
     ],
 )
-def test_a_setting_that_can_match_is_taken(options: dict) -> None:
+def test_a_setting_that_can_match_is_taken(options: Options) -> None:
     create_app(ScriptedEngine(), **options)
 
 
@@ -374,7 +376,7 @@ def test_what_can_be_got_can_be_asked_for_its_head(fresh: httpx.Client, path: st
 def test_the_fingerprint_changes_with_what_decides_the_text() -> None:
     def fingerprint(engine: ScriptedEngine) -> str:
         with served(create_app(engine)) as url:
-            return httpx.post(f"{url}{URL}", json=CHAT).json()["system_fingerprint"]
+            return str(httpx.post(f"{url}{URL}", json=CHAT).json()["system_fingerprint"])
 
     plain, warm, narrow = ScriptedEngine(), ScriptedEngine(defaults={"temperature": 1.5}), ScriptedEngine()
     narrow.kv_type = "q8_0"

@@ -11,6 +11,7 @@ import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import httpx
 import pytest
@@ -76,7 +77,7 @@ class Page:
         """Save what the page looks like as a PNG."""
         path.write_bytes(base64.b64decode(self._call("Page.captureScreenshot")["data"]))
 
-    def _call(self, method: str, **params: object) -> dict:
+    def _call(self, method: str, **params: object) -> dict[str, Any]:
         self._number += 1
         message = {"id": self._number, "method": method, "params": params}
         session = getattr(self, "_session", None)
@@ -87,21 +88,23 @@ class Page:
             self._hear(answer)
         if "error" in answer:
             raise RuntimeError(f"{method}: {answer['error']}")
-        return answer["result"]
+        result: dict[str, Any] = answer["result"]
+        return result
 
-    def _hear(self, event: dict) -> None:
+    def _hear(self, event: dict[str, Any]) -> None:
         level = event.get("params", {}).get("entry", {}).get("level")
         if level in ("warning", "error") or event.get("method") == "Runtime.exceptionThrown":
             self.complaints.append(json.dumps(event["params"]))
 
-    def _read(self) -> dict:
+    def _read(self) -> dict[str, Any]:
         while b"\0" not in self._rest:
             data = os.read(self._from, 1 << 16)
             if not data:
                 raise RuntimeError("the browser has gone")
             self._rest += data
         message, _, self._rest = self._rest.partition(b"\0")
-        return json.loads(message)
+        answer: dict[str, Any] = json.loads(message)
+        return answer
 
 
 @contextlib.contextmanager

@@ -1,4 +1,5 @@
 import dataclasses
+from typing import Any
 
 import pytest
 from rase_api.errors import InvalidType, InvalidValue, RequestError, UnknownParameter, UnsupportedParameter
@@ -35,7 +36,7 @@ SAMPLES = {
 }
 """Parameters whose value goes into the GenerationConfig as it is."""
 
-WRONG_TYPES = {
+WRONG_TYPES: dict[str, list[object]] = {
     "temperature": ["1", True, [], {}],
     "top_p": ["1", False],
     "top_k": ["1", 1.0, True, [1]],
@@ -61,7 +62,7 @@ WRONG_TYPES = {
     "metadata": ["x"],
 }
 
-OUT_OF_RANGE = {
+OUT_OF_RANGE: dict[str, list[object]] = {
     "temperature": [-0.1, 1e300],
     "top_p": [-0.1, 1.1],
     "top_k": [-1, 10**30],
@@ -79,8 +80,8 @@ OUT_OF_RANGE = {
 @pytest.mark.parametrize(("name", "value"), SAMPLES.items())
 def test_every_sampling_parameter_reaches_its_field(name: str, value: object) -> None:
     config = ChatRequest.parse(CHAT | {name: value}).config(GenerationConfig())
-    expected = dataclasses.replace(GenerationConfig(), **{SAMPLING[name]: value})
-    assert config == expected
+    changes: dict[str, Any] = {SAMPLING[name]: value}
+    assert config == dataclasses.replace(GenerationConfig(), **changes)
     assert config != GenerationConfig()
 
 

@@ -62,4 +62,4 @@ def test_a_pool_has_room_for_so_many_calls_and_no_more() -> None:
         go.set()
         assert running.result(10)
         for number in range(5):
-            assert pool.submit(lambda value=number: value).result(10) == number
+            assert pool.submit(str, number).result(10) == str(number)

@@ -42,11 +42,12 @@ def wait_for_ready(url: str) -> httpx.Response:
 
 
 def test_a_server_is_ready_when_what_it_preloads_is_in_memory() -> None:
-    engine, seen = SlowEngine(), {}
+    engine = SlowEngine()
+    seen: dict[str, httpx.Response] = {}
 
     def look(url: str) -> None:
         def ask() -> None:
-            seen["alive"] = httpx.get(f"{url}/health").status_code
+            seen["alive"] = httpx.get(f"{url}/health")
             seen["early"] = httpx.get(f"{url}/ready")
             engine.may_load.set()
             seen["late"] = wait_for_ready(url)
@@ -55,7 +56,7 @@ def test_a_server_is_ready_when_what_it_preloads_is_in_memory() -> None:
         threading.Thread(target=ask).start()
 
     serve(engine, port=0, on_ready=look, preload=["other", "demo"])
-    assert (seen["alive"], seen["early"].status_code) == (200, 503)
+    assert (seen["alive"].status_code, seen["early"].status_code) == (200, 503)
     assert "being loaded" in seen["early"].json()["error"]["message"]
     assert seen["late"].json() == {"status": "ready", "models": ["demo", "other"]}
 

@@ -1,8 +1,10 @@
 import json
+from typing import Any, cast
 
 import httpx
 import openai
 import pytest
+from openai.types.responses import ResponseInputParam
 from rase_api import create_app
 from rase_api.testing import ScriptedEngine, served
 from rase_core.errors import BackendFailure
@@ -11,7 +13,7 @@ BODY = {"model": "demo", "input": "Hi"}
 URL = "/v1/responses"
 
 
-def events(response: httpx.Response) -> list[dict]:
+def events(response: httpx.Response) -> list[dict[str, Any]]:
     assert response.status_code == 200
     blocks = response.text.split("\n\n")
     assert blocks.pop() == ""
@@ -165,7 +167,8 @@ def test_the_official_client_works_unchanged(client: httpx.Client) -> None:
         answer = user.responses.create(model="demo", input="Hi")
         assert (answer.output_text, answer.status) == ("Paris.", "completed")
         again = [{"role": "user", "content": "Hi"}, *answer.output, {"role": "user", "content": "More"}]
-        assert user.responses.create(model="demo", input=again).output_text == "Paris."
+        taken = cast(ResponseInputParam, again)  # items of an answer go back as they are
+        assert user.responses.create(model="demo", input=taken).output_text == "Paris."
         with user.responses.stream(model="demo", input="Hi") as stream:
             deltas = [event.delta for event in stream if event.type == "response.output_text.delta"]
             final = stream.get_final_response()

@@ -88,7 +88,7 @@ def test_a_name_goes_to_the_template() -> None:
 
 
 def test_an_answer_can_be_sent_back_as_it_came() -> None:
-    answer = {
+    answer: dict[str, object] = {
         "role": "assistant",
         "content": "Paris.",
         "refusal": None,

@@ -1,4 +1,5 @@
 import json
+from typing import Any
 
 import httpx
 import pytest
@@ -14,7 +15,7 @@ COMPLETION = {"model": "demo", "prompt": "Hi", "stream": True}
 USAGE = {"stream_options": {"include_usage": True}}
 
 
-def events(response: httpx.Response) -> list[dict]:
+def events(response: httpx.Response) -> list[dict[str, Any]]:
     """Parse a whole stream, which must end with [DONE]."""
     assert response.status_code == 200
     assert response.headers["content-type"] == "text/event-stream; charset=utf-8"

@@ -43,12 +43,13 @@ def test_messages_become_the_tokens_of_their_prompt(client: httpx.Client) -> Non
 
 
 def test_special_tokens_are_added_as_each_of_the_two_servers_does() -> None:
-    for body, adds in [
+    cases: list[tuple[dict[str, object], bool]] = [
         ({"content": "x"}, False),
         ({"prompt": "x"}, True),
         ({"content": "x", "add_special": True}, True),
         ({"prompt": "x", "add_special_tokens": False}, False),
-    ]:
+    ]
+    for body, adds in cases:
         assert TokenizeRequest.parse(body).adds_special_tokens is adds
 
 
@@ -116,8 +117,12 @@ def test_only_where_there_is_one_model_it_need_not_be_named(client: httpx.Client
 
 @pytest.mark.parametrize("path", ["tokenize", "detokenize", "apply-template"])
 def test_an_unknown_model_is_told_which_there_are(client: httpx.Client, path: str) -> None:
-    body = {"tokenize": {"content": "x"}, "detokenize": {"tokens": []}}.get(path, {"messages": MESSAGES})
-    response = client.post(f"/{path}", json=body | {"model": "nope"})
+    bodies: dict[str, dict[str, object]] = {
+        "tokenize": {"content": "x"},
+        "detokenize": {"tokens": []},
+        "apply-template": {"messages": MESSAGES},
+    }
+    response = client.post(f"/{path}", json=bodies[path] | {"model": "nope"})
     assert response.status_code == 404
     assert "demo, other" in response.json()["error"]["message"]
 

@@ -3,6 +3,7 @@
 import json
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import anthropic
 import httpx
@@ -31,10 +32,14 @@ WEATHER = {
 }
 CLOCK = {"type": "function", "function": {"name": "clock"}}
 USER = {"role": "user", "content": "Hi"}
-CHAT = {"model": "demo", "messages": [USER], "tools": [WEATHER, CLOCK]}
+CHAT: dict[str, Any] = {"model": "demo", "messages": [USER], "tools": [WEATHER, CLOCK]}
 URL = "/v1/chat/completions"
-MADE = {"id": "c1", "type": "function", "function": {"name": "weather", "arguments": '{"city": "Oslo"}'}}
-ASKED = {"role": "assistant", "content": None, "tool_calls": [MADE]}
+MADE: dict[str, object] = {
+    "id": "c1",
+    "type": "function",
+    "function": {"name": "weather", "arguments": '{"city": "Oslo"}'},
+}
+ASKED: dict[str, object] = {"role": "assistant", "content": None, "tool_calls": [MADE]}
 TOLD = {"role": "tool", "tool_call_id": "c1", "content": "Rain."}
 
 
@@ -75,7 +80,7 @@ def test_a_whole_answer_has_thought_content_and_calls(client: httpx.Client) -> N
 
 
 def test_a_stream_has_them_in_openais_order(official: openai.OpenAI) -> None:
-    stream = official.chat.completions.create(**CHAT, stream=True)  # type: ignore[call-overload]
+    stream = official.chat.completions.create(**CHAT, stream=True)
     deltas = [(chunk.choices[0].delta, chunk.choices[0].finish_reason) for chunk in stream]
     thought = "".join(delta.model_extra.get("reasoning_content", "") for delta, _ in deltas)
     calls = [call for delta, _ in deltas for call in delta.tool_calls or ()]
@@ -91,7 +96,7 @@ def test_a_stream_has_them_in_openais_order(official: openai.OpenAI) -> None:
 
 
 def test_openais_helper_for_streams_joins_the_calls(official: openai.OpenAI) -> None:
-    with official.chat.completions.stream(**CHAT) as stream:  # type: ignore[arg-type]
+    with official.chat.completions.stream(**CHAT) as stream:
         grown = [e for e in stream if e.type == "tool_calls.function.arguments.delta"]
         message = stream.get_final_completion().choices[0].message
     assert "".join(e.arguments_delta for e in grown if e.name == "weather") == '{"city": "Oslo"}'
@@ -103,7 +108,7 @@ def test_openais_helper_for_streams_joins_the_calls(official: openai.OpenAI) -> 
 
 def test_anthropics_helper_for_streams_joins_the_calls(client: httpx.Client) -> None:
     user = anthropic.Anthropic(base_url=str(client.base_url), api_key="none", max_retries=0)
-    with user.messages.stream(**ANTHROPIC) as stream:  # type: ignore[arg-type]
+    with user.messages.stream(**ANTHROPIC) as stream:
         pieces = [event.partial_json for event in stream if event.type == "input_json"]
         blocks = stream.get_final_message().content
     assert len(pieces) > 5
@@ -112,7 +117,8 @@ def test_anthropics_helper_for_streams_joins_the_calls(client: httpx.Client) -> 
 
 
 def test_without_tools_the_answer_is_text(client: httpx.Client) -> None:
-    for body in ({"tools": None}, {"tools": []}, {"tool_choice": "none"}):
+    without: list[dict[str, object]] = [{"tools": None}, {"tools": []}, {"tool_choice": "none"}]
+    for body in without:
         (choice,) = client.post(URL, json=CHAT | body).json()["choices"]
         assert "tool_calls" not in choice["message"]
         assert choice["message"]["content"].startswith("I look.\n<tool_call>")
@@ -257,7 +263,7 @@ def test_ollamas_formats_reach_the_engine(
 
 
 INPUT = {"type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"]}
-ANTHROPIC = {
+ANTHROPIC: dict[str, Any] = {
     "model": "demo",
     "max_tokens": 300,
     "messages": [USER],
@@ -345,7 +351,7 @@ def test_what_anthropic_would_refuse_is_refused(
     assert name in answer.json()["error"]["message"]
 
 
-RESPONSE = {
+RESPONSE: dict[str, Any] = {
     "model": "demo",
     "input": "Hi",
     "tools": [{"type": "function", "name": "weather", "description": "Tells.", "parameters": INPUT}],
@@ -353,7 +359,7 @@ RESPONSE = {
 
 
 def test_responses_have_items_whole_and_streamed(official: openai.OpenAI) -> None:
-    whole = official.responses.create(**RESPONSE)  # type: ignore[call-overload]
+    whole = official.responses.create(**RESPONSE)
     kinds = ["reasoning", "message", "function_call", "function_call"]
     assert [item.type for item in whole.output] == kinds
     assert whole.output_text == "I look."
@@ -389,7 +395,8 @@ def test_items_of_a_response_go_back_into_the_history(client: httpx.Client, engi
     question = asked(engine)
     _, answer, *told = question.messages
     assert (answer["content"], answer["reasoning_content"]) == ("I look.", "hm")
-    names = [call["function"]["name"] for call in answer["tool_calls"]]  # type: ignore[attr-defined]
+    assert isinstance(answer["tool_calls"], list)
+    names = [call["function"]["name"] for call in answer["tool_calls"]]
     assert names == ["weather", "clock"] == [result["name"] for result in told]
     assert question.options.variables == {"reasoning_effort": "low"}
     assert question.options.tool_choice == ToolChoice.REQUIRED
@@ -439,18 +446,17 @@ CHATML = (
 
 def test_a_real_model_calls_what_it_must(tmp_path: Path, smollm2_path: Path) -> None:
     pytest.importorskip("numba", reason="needs rase-models[cpu]")
-    city = {"type": "object", "properties": {"city": {"enum": ["Oslo", "Rome"]}}}
+    city: dict[str, object] = {"type": "object", "properties": {"city": {"enum": ["Oslo", "Rome"]}}}
     city |= {"additionalProperties": False}
     weather = {"type": "function", "function": {"name": "weather", "parameters": city}}
     must = CHAT | {"tools": [weather, CLOCK], "max_tokens": 100, "temperature": 0}
+    must["parallel_tool_calls"] = False
     with Engine(tmp_path, "cpu", threads=2) as engine:
         engine.import_model(smollm2_path, "demo", chat_template=TEMPLATE.partition("{{")[0] + CHATML)
         with served(create_app(engine)) as url:
             client = openai.OpenAI(base_url=f"{url}/v1", api_key="none", max_retries=0)
             for choice in ("required", {"type": "function", "function": {"name": "clock"}}):
-                answer = client.chat.completions.create(  # type: ignore[call-overload]
-                    **must, tool_choice=choice, parallel_tool_calls=False
-                )
+                answer = client.chat.completions.create(**must | {"tool_choice": choice})
                 (call,) = answer.choices[0].message.tool_calls
                 assert answer.choices[0].finish_reason == "tool_calls"
                 assert isinstance(json.loads(call.function.arguments), dict)

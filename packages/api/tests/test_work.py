@@ -13,9 +13,9 @@ from rase_core.scheduler import OnEvent
 from rase_models.request import Question
 
 ENDLESS = {"ignore_eos": True, "max_tokens": 100_000}
-BODIES = {
-    "chat/completions": {"model": "demo", "messages": [{"role": "user", "content": "Hi"}]} | ENDLESS,
-    "completions": {"model": "demo", "prompt": "Hi"} | ENDLESS,
+BODIES: dict[str, dict[str, object]] = {
+    "chat/completions": {"model": "demo", "messages": [{"role": "user", "content": "Hi"}], **ENDLESS},
+    "completions": {"model": "demo", "prompt": "Hi", **ENDLESS},
 }
 
 

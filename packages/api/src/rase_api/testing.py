@@ -52,7 +52,7 @@ class ScriptedEngine:
         models: Sequence[str] = ("demo",),
         context_length: int = 128,
         defaults: Mapping[str, object] | None = None,
-        before_token: Callable[[], None] = lambda: None,
+        before_token: Callable[[], object] = lambda: None,
         template: str = "{{ messages }}",
     ) -> None:
         self._template = ChatTemplate(template)
@@ -255,7 +255,9 @@ class ScriptedModel:
 
 
 class _Decoder(ScriptedDecoder):
-    def __init__(self, script: Sequence[int], context_length: int, before_token: Callable[[], None]) -> None:
+    def __init__(
+        self, script: Sequence[int], context_length: int, before_token: Callable[[], object]
+    ) -> None:
         super().__init__(
             script, vocab_size=END + 1, context_length=context_length, eos_tokens=frozenset({END})
         )
