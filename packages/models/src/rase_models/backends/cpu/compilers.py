@@ -14,17 +14,21 @@ from rase_models.backends.cpu.compiler import compile_kernel
 from rase_models.backends.cpu.compiler_process import CompilerProcess
 from rase_models.backends.cpu.kernel_key import KernelKey
 from rase_models.backends.cpu.thread_count import count_named_by, thread_counts
+from rase_models.machine_memory import machine_memory
 
 _MOST = 4
 """With more, a model's kernels take no less time: a few of them are most of the work."""
+_MEMORY = 1 << 30
+"""Of the machine's, to each process, which takes up to 230 MB."""
 
 
 def compiler_count() -> int:
-    """Return how many processes compile: RASE_COMPILE_PROCESSES, or the threads that prefill, at most four.
+    """Return how many processes compile: RASE_COMPILE_PROCESSES, or else the threads that prefill.
 
-    Raises BackendFailure for a number that is not possible.
+    Of these at most four, and one for each GB of memory. Raises BackendFailure for a number that is not possible.
     """
-    return count_named_by("RASE_COMPILE_PROCESSES") or min(thread_counts()[1], _MOST)
+    fitting = max(1, min(thread_counts()[1], _MOST, machine_memory() // _MEMORY))
+    return count_named_by("RASE_COMPILE_PROCESSES") or fitting
 
 
 class Compilers:
