@@ -25,7 +25,7 @@ _MEMORY = 1 << 30
 def compiler_count() -> int:
     """Return how many processes compile: RASE_COMPILE_PROCESSES, or else the threads that prefill.
 
-    Of these at most four, and one for each GB of memory. Raises BackendFailure for a number that is not possible.
+    Of these at most four, and one for each GB of memory. Raises BackendFailure for a number that cannot be.
     """
     fitting = max(1, min(thread_counts()[1], _MOST, machine_memory() // _MEMORY))
     return count_named_by("RASE_COMPILE_PROCESSES") or fitting
