@@ -152,14 +152,23 @@ def test_running_answers_are_cut_off_when_the_grace_is_over() -> None:
 
 
 @posix
-def test_a_second_interrupt_waits_for_no_answer() -> None:
+@pytest.mark.parametrize(
+    ("first", "second"),
+    [
+        (signal.SIGINT, signal.SIGINT),
+        (signal.SIGTERM, signal.SIGTERM),
+        (signal.SIGINT, signal.SIGTERM),
+        (signal.SIGTERM, signal.SIGINT),
+    ],
+)
+def test_a_second_signal_waits_for_no_answer(first: signal.Signals, second: signal.Signals) -> None:
     with started(grace=60) as (process, url):
         with httpx.stream("POST", f"{url}/v1/completions", json=ENDLESS, timeout=10) as response:
             lines = response.iter_lines()
             assert next(lines).startswith("data: ")
-            process.send_signal(signal.SIGINT)
+            process.send_signal(first)
             time.sleep(0.5)
-            process.send_signal(signal.SIGINT)
+            process.send_signal(second)
             assert_ends_with_an_error(lines)
         output, errors = process.communicate(timeout=10)
     assert (process.returncode, output) == (0, "done\n")

@@ -188,3 +188,25 @@ def test_an_interrupt_at_any_time_exits_130_without_a_traceback(
     _, errors = child.communicate(timeout=60)
     assert child.returncode == 130
     assert b"Traceback" not in errors
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "words"),
+    [
+        (("chat", ""), 2, "PROMPT is empty"),
+        (("chat", "smol", ""), 2, "PROMPT is empty"),
+        (("chat", "--model", "smol", ""), 2, "PROMPT is empty"),
+        (("generate", "smol", ""), 2, "PROMPT is empty"),
+        (("render", "smol", ""), 2, "PROMPT is empty"),
+        (("chat", "", "Hello"), 2, "invalid model id ''"),
+        (("chat", "--model", "", "Hello"), 2, "invalid model id ''"),
+        (("generate", "", "Hello"), 2, "invalid model id ''"),
+        (("render", "", "Hello"), 2, "invalid model id ''"),
+    ],
+)
+def test_an_empty_argument_is_an_error_that_names_it(
+    rase: Run, smol: str, arguments: tuple[str, ...], code: int, words: str
+) -> None:
+    done = rase(*arguments)
+    assert (done.returncode, done.stdout) == (code, "")
+    assert words in done.stderr

@@ -91,6 +91,23 @@ def test_a_store_option_may_stand_before_or_after_the_command(
     assert succeed(rase("model", "list")) == ""
 
 
+def test_a_store_that_is_not_there_is_named(rase: Run, tmp_path: Path) -> None:
+    store = tmp_path / "nowhere"
+    commands = (["model", "inspect"], ["model", "remove"], ["generate"], ["chat"], ["bench"], ["render"])
+    for command in commands:
+        prompt = ["hi"] if command[0] in ("generate", "chat", "render") else []
+        error = fail(rase("--store", str(store), *command, "smol", *prompt), 3)
+        assert f"model 'smol' is not registered and there is no store at {store}\n" in error
+        assert "--store or RASE_STORE" in error
+    error = fail(rase("chat", "smol", RASE_STORE=str(store)), 3)
+    assert f"there is no store at {store}\n" in error and "for a prompt of one word" in error
+    for listing in ("list", "verify"):
+        done = rase("model", listing, "--store", str(store))
+        assert succeed(done) == ""
+        assert f"no model is registered yet, there is no store at {store}: " in done.stderr
+    assert not store.exists()
+
+
 def test_an_unknown_model_is_named_with_the_known_ones(rase: Run, smol: str) -> None:
     for command in ("inspect", "remove"):
         error = fail(rase("model", command, "nobody"), 3)
@@ -175,8 +192,30 @@ def test_a_store_that_cannot_be_written_is_a_named_error(
         assert str(store) in error
 
 
+@pytest.mark.parametrize(
+    "command",
+    [
+        ("--store", "", "model", "list"),
+        ("model", "list", "--store", ""),
+        ("model", "attach-tokenizer", "x", "--tokenizer", ""),
+        ("model", "import", "x.gguf", "--id", "x", "--tokenizer", ""),
+        ("generate", "x", "--prompt-file", ""),
+        ("render", "x", "--messages", ""),
+        ("render", "x", "hi", "--tools", ""),
+        ("perplexity", "x", ""),
+        ("batch", "", "out.jsonl"),
+        ("serve", "--tls-cert", ""),
+        ("serve", "--api-key-file", ""),
+    ],
+    ids=" ".join,
+)
+def test_an_empty_path_is_wrong_usage_and_not_this_folder(rase: Run, command: tuple[str, ...]) -> None:
+    assert "an empty text is no path" in fail(rase(*command), 2)
+
+
 def test_a_missing_option_is_wrong_usage(rase: Run, smollm2_path: Path) -> None:
     assert "--id" in fail(rase("model", "import", str(smollm2_path)), 2)
+    assert "argument PATH" in fail(rase("model", "import", "", "--id", "x"), 2)
     assert "--repo" in fail(rase("model", "pull", "--id", "x"), 2)
     assert "--tokenizer" in fail(rase("model", "attach-tokenizer", "x"), 2)
 
@@ -250,6 +289,17 @@ def test_a_tokenizer_is_attached_and_a_broken_one_is_not(
     assert model["tokenizer"] == str(good)
     assert "broken.json" in fail(rase("model", "attach-tokenizer", smol, "--tokenizer", str(broken)), 1)
     assert json.loads(succeed(rase("model", "inspect", smol, "--json")))["tokenizer"] == str(good)
+
+
+def test_an_empty_chat_template_is_refused_where_it_is_given(
+    rase: Run, smollm2_path: Path, smol: str, home: dict[str, str]
+) -> None:
+    again = ("model", "import", str(smollm2_path), "--id", smol, "--chat-template", "")
+    assert "the chat template that was given is empty" in fail(rase(*again), 1)
+    manifest = Path(home["RASE_STORE"]) / "manifests" / "smol.toml"
+    manifest.write_text(manifest.read_text().replace('"chatml"', '""'))
+    error = fail(rase("render", smol, "Hi"), 4)
+    assert "key 'chat_template': is '', expected a text" in error
 
 
 def test_importing_the_same_file_again_keeps_what_was_set_and_says_so(

@@ -50,7 +50,7 @@ def test_no_text_is_no_prompt(data: bytes, piped: io.BytesIO) -> None:
     pipe(piped, data)
     with pytest.raises(click.UsageError, match="standard input is empty"):
         read_prompt(None)
-    with pytest.raises(click.UsageError, match="prompt is empty"):
+    with pytest.raises(click.UsageError, match="PROMPT is empty: give a text, or leave it out"):
         read_prompt("")
 
 

@@ -54,11 +54,21 @@ def test_a_model_is_registered_in_place_and_found_again(registry: ModelRegistry,
 
 def test_looking_at_an_empty_store_makes_nothing(registry: ModelRegistry) -> None:
     assert (registry.list(), registry.broken()) == ((), ())
-    with pytest.raises(ModelNotFound, match="registered: none"):
-        registry.get("tiny")
+    for act in (registry.get, registry.verify, registry.remove):
+        with pytest.raises(ModelNotFound, match="is not registered and there is no store at ") as caught:
+            act("tiny")
+        assert caught.value.missing_store == registry.store
+        assert "RASE_STORE" in str(caught.value.advice)
     with pytest.raises(ModelNotFound):
         registry.remove("tiny")
     assert not registry.store.exists()
+
+
+def test_a_store_that_is_there_and_empty_is_told_from_one_that_is_not(registry: ModelRegistry) -> None:
+    registry.store.mkdir()
+    with pytest.raises(ModelNotFound, match=r"is not registered \(registered: none\)$") as caught:
+        registry.get("tiny")
+    assert caught.value.missing_store is None
 
 
 def test_what_is_given_is_recorded(registry: ModelRegistry, weights: Path, tmp_path: Path) -> None:

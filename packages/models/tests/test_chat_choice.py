@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import pytest
 from rase_core.errors import TemplateError
-from rase_models.chat import BUILTIN_TEMPLATES, ChatTemplate, choose_template, encode_chat
+from rase_models.chat import BUILTIN_TEMPLATES, ChatTemplate, choose_template, encode_chat, given_template
 from rase_models.gguf import GgufFile, open_gguf
 from rase_models.tokenizers import Tokenizer, load_tokenizer, tokenizer_from_gguf
 
@@ -61,6 +61,45 @@ def test_a_file_may_have_a_template_for_tools_besides(source: str) -> None:
 def test_the_files_own_template_comes_next() -> None:
     template = choose_template(None, _file(chat_template="own"), "llama", None)
     assert (template.source, template.name) == ("own", "the GGUF's chat template")
+
+
+BLANK = (
+    {"chat_template": ""},
+    {"chat_template": " \n"},
+    {"chat_template__tool_use": ""},
+    {"chat_template": "", "chat_template__tool_use": "\n"},
+)
+
+
+@pytest.mark.parametrize("metadata", BLANK, ids=repr)
+def test_an_empty_template_of_a_file_counts_as_none_and_that_is_told(
+    metadata: dict[str, str], caplog: pytest.LogCaptureFixture
+) -> None:
+    template = choose_template(None, _file(**metadata), "qwen3", None)
+    assert template.name == "the built-in template chatml"
+    assert caplog.messages == ["model.gguf: its chat template is empty: the built-in chatml is used"]
+    with pytest.raises(TemplateError, match="the file has an empty one, and none is known for 'mamba'"):
+        choose_template(None, _file(**metadata), "mamba", None)
+
+
+def test_nothing_is_told_of_a_file_without_a_template_or_with_one_that_is_not_empty(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    assert choose_template(None, _file(), "qwen3", None).name == "the built-in template chatml"
+    own = choose_template(None, _file(chat_template="own", chat_template__tool_use=" "), "qwen3", None)
+    assert own.source == "own"
+    assert choose_template("gemma", _file(chat_template=""), "qwen3", None).name.endswith("gemma")
+    assert caplog.messages == []
+
+
+@pytest.mark.parametrize("template", ["", "  \n"])
+def test_an_empty_template_that_is_given_is_refused(template: str, tmp_path: Path) -> None:
+    with pytest.raises(TemplateError, match="the chat template that was given is empty") as caught:
+        choose_template(template, _file(chat_template="own"), "llama", None)
+    assert "leave it out" in str(caught.value.advice)
+    (tmp_path / "chat.jinja").write_text(template)
+    with pytest.raises(TemplateError, match=r"chat\.jinja: the chat template is empty"):
+        given_template(None, tmp_path / "chat.jinja")
 
 
 @pytest.mark.parametrize(

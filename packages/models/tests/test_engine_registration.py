@@ -110,7 +110,13 @@ def test_a_context_longer_than_the_model_s_is_refused_at_registration(
 
 @pytest.mark.parametrize(
     ("template", "reason"),
-    [("chatlm", "unknown chat template 'chatlm'"), ("{% for", "line 1"), ("{{ " * 30_000, "more than 65536")],
+    [
+        ("", "is empty"),
+        (" \n", "is empty"),
+        ("chatlm", "unknown chat template 'chatlm'"),
+        ("{% for", "line 1"),
+        ("{{ " * 30_000, "more than 65536"),
+    ],
 )
 def test_a_template_that_cannot_be_used_is_refused_at_registration(
     engine: Engine, tiny_path: Path, tmp_path: Path, template: str, reason: str

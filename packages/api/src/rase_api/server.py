@@ -8,6 +8,7 @@ import socket
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
+from types import FrameType
 from typing import Unpack
 
 import uvicorn
@@ -50,7 +51,7 @@ def serve(
     """Serve an engine until SIGINT or SIGTERM, then return.
 
     `on_ready` is told the server's URL once it accepts connections. After the signal, running requests have
-    `grace` seconds to finish before they are ended with an error; a second SIGINT does not wait for them.
+    `grace` seconds to finish before they are ended with an error; a second signal does not wait for them.
     Port 0 takes a free one. The models to `preload` are loaded as soon as it listens, and /ready says so when
     they are there; one that fails ends the server, and its error is raised. With `tls_cert` and `tls_key`,
     files in PEM, it is HTTPS. The options are those of `Settings`. Warns when others can reach the server
@@ -83,7 +84,7 @@ def _listening(host: str, port: int) -> Iterator[list[socket.socket]]:
 class Server(uvicorn.Server):
     """Uvicorn that reports when it is ready, and returns after a signal instead of dying of it.
 
-    After `grace` seconds, or a second SIGINT, `on_late` ends the answers; what goes on then is cancelled.
+    After `grace` seconds, or a second signal, `on_late` ends the answers; what goes on then is cancelled.
     """
 
     def __init__(
@@ -124,6 +125,9 @@ class Server(uvicorn.Server):
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         """Let requests finish, and in the end let them say that they could not."""
+        if running := len(self.server_state.tasks):
+            told = "the server waits for running requests: %d, for %d s at most; another signal ends them now"
+            logger.info(told, running, self._grace)
         late = asyncio.get_running_loop().call_later(self._grace, self._on_late)
         try:
             await super().shutdown(sockets)
@@ -132,6 +136,11 @@ class Server(uvicorn.Server):
         if self.force_exit and self.server_state.tasks:
             self._on_late()
             await asyncio.wait(self.server_state.tasks, timeout=LAST_WORDS_SECONDS)
+
+    def handle_exit(self, sig: int, frame: FrameType | None) -> None:
+        """End after a signal; after a second one, of whatever kind, at once."""
+        self.force_exit = self.should_exit
+        self.should_exit = True
 
     @contextlib.contextmanager
     def capture_signals(self) -> Iterator[None]:

@@ -3,13 +3,14 @@
 import importlib.util
 import sys
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 import click
-from rase_core.errors import StoreError
+from rase_core.errors import ModelExists, StoreError
 
 from rase_cli.output import note
 from rase_cli.terminal import is_terminal
@@ -94,12 +95,13 @@ def offer_download(engine: "Engine") -> str:
 def refresh_demo(engine: "Engine", model_id: str) -> str:
     """Register the demo model again if its package has moved since, as it does with every new environment.
 
-    What was set for it stays.
+    What was set for it stays, and so does another model of that name.
     """
-    if model_id != DEMO_ID or (before := engine.inspect(model_id).weights_path).exists():
+    if model_id != DEMO_ID or engine.inspect(model_id).weights_path.exists():
         return model_id
     weights = find_demo_weights()
-    if weights is not None and weights.parts[-2:] == before.parts[-2:]:
-        note(f"registering the demo model {DEMO_ID} where it is now, {weights}")
-        engine.import_model(weights, DEMO_ID)
+    if weights is not None:
+        with suppress(ModelExists):
+            engine.import_model(weights, DEMO_ID)
+            note(f"the demo model {DEMO_ID} is registered where it is now, {weights}")
     return model_id

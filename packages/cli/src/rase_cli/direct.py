@@ -106,13 +106,13 @@ def choose(settings: Settings, model: str) -> ChosenModel:
 
     Raises ModelNotFound, InvalidModelId, InvalidManifest, and ModelFileNotFound for a path to no file.
     """
-    if Path(model).is_file():
+    if model and Path(model).is_file():
         return ChosenModel(settings, Path(model))
     try:
         with open_engine(settings) as engine:
             manifest = engine.inspect(model)
     except (ModelNotFound, InvalidModelId):
-        if _is_path(Path(model)):
+        if model and _is_path(Path(model)):
             return ChosenModel(settings, regular_file(Path(model)))
         raise
     return ChosenModel(settings, manifest.weights_path, manifest)

@@ -4,6 +4,7 @@ import difflib
 import os
 import re
 from collections.abc import Collection
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
@@ -21,11 +22,16 @@ _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]*([/:][A-Za-z0-9._-]+)*", re.ASCI
 
 
 def split_arguments(
-    first: str | None, second: str | None, model_id: str | None, known: Collection[str]
+    first: str | None,
+    second: str | None,
+    model_id: str | None,
+    known: Collection[str],
+    missing_store: Path | None = None,
 ) -> tuple[str | None, str | None]:
     """Return (model, prompt) of `rase chat [MODEL] [PROMPT]` and `--model`.
 
     A lone argument is the model if it is the id of one, else the prompt, if it does not look like a model.
+    `missing_store` is for the error of a store that is not there.
 
     Raises:
         click.UsageError: two models, or a lone word that is nearly an id or names a file.
@@ -38,7 +44,7 @@ def split_arguments(
     if first in known:
         return first, None
     if first is not None:
-        _refuse_mistaken_model(first, known)
+        _refuse_mistaken_model(first, known, missing_store)
     return None, first
 
 
@@ -58,7 +64,7 @@ def _is_a_file(word: str) -> click.UsageError:
     return click.UsageError(f"{word} is a file: register it with `rase model import {word} --id ID`")
 
 
-def _refuse_mistaken_model(word: str, known: Collection[str]) -> None:
+def _refuse_mistaken_model(word: str, known: Collection[str], missing_store: Path | None) -> None:
     if word == "-" or any(character.isspace() for character in word):
         return
     if word.lower().endswith(".gguf"):
@@ -72,6 +78,7 @@ def _refuse_mistaken_model(word: str, known: Collection[str]) -> None:
             known,
             "register it with `rase model import` or `rase model pull`; "
             f"for a prompt of one word, name the model, too: `rase chat --model ID {word}`",
+            missing_store,
         )
 
 

@@ -52,7 +52,9 @@ def _checked(text: str) -> str:
         text.encode("utf-8")
     except UnicodeEncodeError as error:
         raise click.UsageError(f"the prompt is not valid text at character {error.start}") from error
-    return _nonempty(text, "the prompt")
+    if not text:
+        raise click.UsageError("PROMPT is empty: give a text, or leave it out")
+    return text
 
 
 def _decode(data: bytes, source: str) -> str:

@@ -9,6 +9,8 @@ from rase_cli.records import Record, found_record, model_record
 from rase_cli.settings import Settings, open_engine
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from rase_core.manifest import ModelManifest
     from rase_models.engine import Engine
 
@@ -69,6 +71,12 @@ def told(before: "ModelManifest | None", now: "ModelManifest", *, as_json: bool)
     for what, names in (("kept from before", kept), ("changed or gone", gone)):
         if names:
             note(f"{what}: {', '.join(names)}", None)
+
+
+def no_models(store: "Path") -> str:
+    """Say that a store has no model, or is not there at all, and what to do."""
+    place = "" if store.exists() else f", there is no store at {store}"
+    return f"no model is registered yet{place}: `rase model import` or `rase model pull`"
 
 
 def summary(manifest: "ModelManifest") -> str:

@@ -6,6 +6,7 @@ from typing import Any
 
 import click
 
+from rase_cli.file_path import FilePath
 from rase_cli.settings import Body, Option
 from rase_cli.sizes import size
 from rase_cli.system_errors import reason_of
@@ -21,7 +22,7 @@ KEYS: Option = click.option(
 )
 KEY_FILE: Option = click.option(
     "--api-key-file",
-    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    type=FilePath(exists=True, dir_okay=False),
     metavar="FILE",
     help="A file of such keys, one a line.",
 )
@@ -73,13 +74,13 @@ GRACE: Option = click.option(
 )
 CERTIFICATE: Option = click.option(
     "--tls-cert",
-    type=click.Path(path_type=Path),
+    type=FilePath(),
     metavar="FILE",
     help="A certificate in PEM, with those that vouch for it, to serve over HTTPS; needs --tls-key.",
 )
 PRIVATE_KEY: Option = click.option(
     "--tls-key",
-    type=click.Path(path_type=Path),
+    type=FilePath(),
     metavar="FILE",
     help="The private key of --tls-cert in PEM, without a password.",
 )

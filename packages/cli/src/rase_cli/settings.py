@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, TypedDict, Unpack
 
 import click
 
+from rase_cli.file_path import FilePath
+
 if TYPE_CHECKING:
     from rase_core.scheduler import SchedulerLimits
     from rase_models.backends.base import ThreadCounts
@@ -86,7 +88,7 @@ def _keep_threads(ctx: click.Context, param: click.Parameter, value: int | None)
 
 STORE: Option = click.option(
     "--store",
-    type=click.Path(path_type=Path),
+    type=FilePath(),
     callback=_keep,
     expose_value=False,
     help="Folder of the registered models. [default: $RASE_STORE, else a folder of the user]",

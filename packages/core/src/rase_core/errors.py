@@ -82,16 +82,18 @@ class InvalidAlias(StoreError):
 
 
 class ModelNotFound(StoreError):
-    """No manifest has this id."""
+    """No manifest has this id; `missing_store` is the store where there is none."""
 
-    def __init__(self, model_id: str, known: Iterable[str], advice: str | None = None) -> None:
-        self.model_id = model_id
-        self.known = tuple(known)
-        names = ", ".join(self.known) or "none"
-        super().__init__(
-            f"model {model_id!r} is not registered (registered: {names})",
-            advice or "register it with `rase model import PATH --id ID` or `rase model pull`",
-        )
+    def __init__(
+        self, model_id: str, known: Iterable[str], advice: str | None = None, store: Path | None = None
+    ) -> None:
+        self.model_id, self.known, self.missing_store = model_id, tuple(known), store
+        place = f"(registered: {', '.join(self.known) or 'none'})"
+        register = "register it with `rase model import PATH --id ID` or `rase model pull`"
+        if store is not None:
+            place = f"and there is no store at {store}"
+            register = f"{register}, or name another store with --store or RASE_STORE"
+        super().__init__(f"model {model_id!r} is not registered {place}", advice or register)
 
 
 class ModelExists(StoreError):

@@ -180,7 +180,7 @@ class ModelRegistry:
                 return read_manifest(path)
             except FileNotFoundError:
                 pass  # removed just now
-        raise ModelNotFound(model_id, [Path(name).stem for name in self._names()])
+        raise self._unknown(model_id)
 
     def list(self) -> tuple[ModelManifest, ...]:
         """Return every manifest that can be read, by id; `broken` has the others."""
@@ -222,10 +222,14 @@ class ModelRegistry:
             raise InvalidAlias(model_id, f"is an alias of {owner!r}", f"remove {owner!r}, or the alias alone")
         check_model_id(model_id)
         if f"{model_id}{_SUFFIX}" not in self._names():
-            raise ModelNotFound(model_id, [Path(name).stem for name in self._names()])
+            raise self._unknown(model_id)
         with self._writing(model_id):
             _check_file(self._path(model_id))
             remove_file(self._path(model_id))
+
+    def _unknown(self, model_id: str) -> ModelNotFound:
+        missing = None if os.path.lexists(self.store) else self.store
+        return ModelNotFound(model_id, [Path(name).stem for name in self._names()], store=missing)
 
     def _path(self, model_id: str) -> Path:
         return self._manifests / f"{model_id}{_SUFFIX}"

@@ -7,6 +7,7 @@ import click
 
 from rase_cli.batch_progress import BatchProgress
 from rase_cli.failures import ERROR
+from rase_cli.file_path import FilePath
 from rase_cli.output import emit_json, note, warn
 from rase_cli.settings import (
     DEVICE,
@@ -24,8 +25,8 @@ if TYPE_CHECKING:
 
 
 @click.command()
-@click.argument("tasks", metavar="IN.jsonl", type=click.Path(exists=True, dir_okay=False, path_type=Path))
-@click.argument("results", metavar="OUT.jsonl", type=click.Path(dir_okay=False, path_type=Path))
+@click.argument("tasks", metavar="IN.jsonl", type=FilePath(exists=True, dir_okay=False))
+@click.argument("results", metavar="OUT.jsonl", type=FilePath(dir_okay=False))
 @click.option(
     "--concurrency",
     type=click.IntRange(1, 64),

@@ -76,11 +76,12 @@ def _choose(
 ) -> tuple[str, str | None]:
     """Return the model and the prompt, None where it is to be typed."""
     known = known_names(engine)
-    named, text = split_arguments(first, second, model_id, known)
+    store = None if engine.store.exists() else engine.store
+    named, text = split_arguments(first, second, model_id, known, store)
     if named is not None:
         refuse_file(named, known)
     prompt = read_prompt(text)
-    return named or default_model(engine), prompt
+    return default_model(engine) if named is None else named, prompt
 
 
 def converse(conversation: Conversation, prompt: str | None) -> None:

@@ -8,6 +8,7 @@ import click
 
 from rase_cli.conversation import describe_end
 from rase_cli.failures import INTERRUPTED
+from rase_cli.file_path import FilePath
 from rase_cli.format_options import format_options, taken_format
 from rase_cli.interrupts import interruptible, stop_on_interrupt
 from rase_cli.model_choice import known_names, refuse_file
@@ -30,7 +31,7 @@ from rase_cli.terminal import is_terminal
 @click.command()
 @click.argument("model_id", metavar="MODEL")
 @click.argument("prompt", metavar="[PROMPT]", required=False)
-@click.option("--prompt-file", type=click.Path(path_type=Path), help="Read the PROMPT from a file.")
+@click.option("--prompt-file", type=FilePath(), help="Read the PROMPT from a file.")
 @click.option("--stats", is_flag=True, help="Show token counts and speeds afterwards.")
 @format_options
 @sampling_options

@@ -8,9 +8,10 @@ import click
 from rase_core.errors import EngineError
 
 from rase_cli.failures import exit_code
+from rase_cli.file_path import FilePath
 from rase_cli.output import emit_fields, emit_json, emit_table, note, warn
 from rase_cli.records import Record, broken_record, memory_record, model_record
-from rase_cli.registering import done, import_found, registered, told
+from rase_cli.registering import done, import_found, no_models, registered, told
 from rase_cli.settings import (
     DEVICE,
     KV_TYPE,
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
     from rase_core.manifest import ModelManifest
     from rase_models.engine import Engine
 
-FILE = click.Path(path_type=Path)
+FILE = FilePath()
 JSON = click.option("--json", "as_json", is_flag=True, help="Write JSON to standard output.")
 PROGRAMS = ("ollama", "lmstudio", "hf-cache")
 ID = click.option("--id", "model_id", metavar="ID", required=True, help="The name to register it under.")
@@ -98,8 +99,8 @@ def import_model(
     if program is not None:
         _refuse_with_from(kind, *facts.values())
         return import_found(settings, program, path, model_id, replace=replace, as_json=as_json)
-    if path is None or model_id is None:
-        raise click.UsageError(f"Missing {'argument PATH' if path is None else 'option --id'}.")
+    if not path or model_id is None:
+        raise click.UsageError(f"Missing {'option --id' if path else 'argument PATH'}.")
     with open_engine(settings) as engine:
         before = registered(engine, model_id)
         kind_given = None if kind is None else ModelKind(kind)
@@ -196,7 +197,7 @@ def list_models(settings: Settings, as_json: bool) -> None:
     for error in broken:
         warn(error.message)
     if not models and not broken:
-        note("no model is registered yet: `rase model import` or `rase model pull`")
+        note(no_models(engine.store))
     return None
 
 
@@ -264,6 +265,8 @@ def verify(settings: Settings, model_ids: tuple[str, ...], as_json: bool) -> Non
         results = list(_verify(engine, model_ids))
     if as_json:
         emit_json([record for record, _ in results])
+    elif not results:
+        note(no_models(engine.store))
     else:
         emit_table(("id", "result", "problem"), [(r["id"], r["result"], r["problem"]) for r, _ in results])
     codes = [code for _, code in results if code]

@@ -6,6 +6,7 @@ from pathlib import Path
 import click
 
 from rase_cli.direct import choose
+from rase_cli.file_path import FilePath
 from rase_cli.output import emit_fields, emit_json, note
 from rase_cli.prompts import read_text
 from rase_cli.settings import DEVICE, KV_TYPE, STORE, THREADS, Settings, pass_settings, shared_options
@@ -14,7 +15,7 @@ from rase_cli.terminal import is_terminal
 
 @click.command()
 @click.argument("model", metavar="MODEL")
-@click.argument("file", type=click.Path(path_type=Path))
+@click.argument("file", type=FilePath())
 @click.option(
     "--window",
     type=click.IntRange(min=4),

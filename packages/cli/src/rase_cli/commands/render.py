@@ -8,6 +8,7 @@ import click
 
 from rase_cli.chat_input import read_messages, read_tools, read_variables
 from rase_cli.direct import choose
+from rase_cli.file_path import FilePath
 from rase_cli.output import answer, emit_json, emit_table
 from rase_cli.settings import STORE, Settings, pass_settings, shared_options
 from rase_cli.terminal import is_terminal
@@ -15,7 +16,7 @@ from rase_cli.terminal import is_terminal
 if TYPE_CHECKING:
     from rase_models.tokenizers import Tokenizer
 
-_FILE = click.Path(path_type=Path)
+_FILE = FilePath()
 
 
 @click.command()

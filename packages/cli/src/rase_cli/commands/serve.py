@@ -10,6 +10,7 @@ from rase_cli.allocator import give_large_blocks_back
 from rase_cli.logs import LEVELS, show_server_logs
 from rase_cli.model_host_options import host_options
 from rase_cli.output import note, warn
+from rase_cli.registering import no_models
 from rase_cli.server_options import server_options, server_settings
 from rase_cli.settings import (
     DEVICE,
@@ -93,7 +94,8 @@ def serve(
 ) -> None:
     """Serve all registered models over HTTP, with the APIs of OpenAI, Anthropic and Ollama.
 
-    Models are loaded when first asked for. Ctrl-C or SIGTERM ends the server.
+    Models are loaded when first asked for. Ctrl-C or SIGTERM ends the server, a second one also the requests
+    that it waits for then.
     """
     _require_server()
     from rase_api import SeveralWorkers
@@ -139,5 +141,5 @@ def _announce(engine: "Engine", url: str) -> None:
     for error in engine.broken_manifests():
         warn(error.message)
     if not ids:
-        warn("no model can be served yet: `rase model import` or `rase model pull`")
+        warn(no_models(engine.store))
     note(f"serving {', '.join(ids) or 'nothing'} at {url}/v1 (Ctrl-C to stop)", None)

@@ -1,5 +1,7 @@
 """Which template a model is used with."""
 
+import logging
+
 from rase_core.errors import InvalidGguf, TemplateError
 
 from rase_models.chat.builtin import BUILTIN_TEMPLATES, builtin_name
@@ -7,7 +9,11 @@ from rase_models.chat.template import ChatTemplate
 from rase_models.gguf import GgufFile
 from rase_models.tokenizers import Tokenizer
 
+logger = logging.getLogger(__name__)
+
 TEMPLATE_KEY = "tokenizer.chat_template"
+_WAYS = f"give jinja text, or one of {', '.join(BUILTIN_TEMPLATES)}"
+_WITH_ONE = f"`rase model import PATH --id ID --chat-template TEMPLATE`: {_WAYS}"
 _TOOLS_KEY = f"{TEMPLATE_KEY}.tool_use"
 """What a file that has several templates, as Hermes 2 and 3 do, has for conversations with tools."""
 
@@ -21,35 +27,45 @@ def choose_template(
     """Return the template of a model: the manifest's, else the GGUF's own, else its architecture's built-in.
 
     `manifest_template` is jinja text or the name of a built-in. The tokenizer tells the texts of BOS and EOS.
-    Raises TemplateError when there is none, or when the manifest names one that does not exist.
+    A file's own that is empty counts as none, with a warning. Raises TemplateError when there is none, or
+    when the manifest names one that does not exist.
     """
     tokens = _special_tokens(tokenizer)
-    if manifest_template:
+    if manifest_template is not None:
         return _named(manifest_template, tokens)
     own = _own_template(file)
     if own:
         return ChatTemplate(own, "the GGUF's chat template", tokens)
     name = builtin_name(architecture)
     if name is None:
+        file_has = "has none" if own is None else "has an empty one"
         raise TemplateError(
-            f"no chat template: the manifest and the file have none, and none is known for {architecture!r}",
-            f"give a template with --chat-template: jinja text, or one of {', '.join(BUILTIN_TEMPLATES)}",
+            f"no chat template: the manifest has none, the file {file_has}, and none is known for "
+            f"{architecture!r}",
+            f"register the model again with one, {_WITH_ONE}",
         )
+    if own is not None and file is not None:
+        logger.warning("%s: its chat template is empty: the built-in %s is used", file.path, name)
     return _named(name, tokens)
 
 
 def _named(template: str, tokens: dict[str, str]) -> ChatTemplate:
+    if not template.strip():
+        raise TemplateError(
+            "the chat template that was given is empty", f"leave it out for the model's own, or {_WAYS}"
+        )
     if template in BUILTIN_TEMPLATES:
         return ChatTemplate(BUILTIN_TEMPLATES[template], f"the built-in template {template}", tokens)
     if "{" not in template:
         raise TemplateError(
             f"unknown chat template {template[:80]!r}",
-            f"give jinja text, or one of {', '.join(BUILTIN_TEMPLATES)}",
+            _WAYS,
         )
     return ChatTemplate(template, "the manifest's chat template", tokens)
 
 
 def _own_template(file: GgufFile | None) -> str | None:
+    """Return a file's own template, "" for nothing but white space, None for none."""
     try:
         if file is None:
             return None
@@ -63,10 +79,15 @@ def _joined(plain: str | None, for_tools: str | None) -> str | None:
 
     Both begin at the beginning of a line.
     """
+    plain, for_tools = _stripped(plain), _stripped(for_tools)
     if not plain or not for_tools:
-        return plain or for_tools
+        return plain or for_tools or ("" if "" in (plain, for_tools) else None)
     ways = (text.removesuffix("\n") for text in (for_tools, plain))  # as jinja does at the end of a text
     return "{% if tools %}\n" + "{%+ else %}\n".join(ways) + "{%+ endif %}"
+
+
+def _stripped(text: str | None) -> str | None:
+    return "" if text is not None and not text.strip() else text
 
 
 def _special_tokens(tokenizer: Tokenizer | None) -> dict[str, str]:

@@ -14,7 +14,7 @@ _MOST_BYTES = 4 * LONGEST  # as many as the longest template may have in UTF-8
 def given_template(chat_template: str | None, template_file: Path | None) -> str | None:
     """Return the text or the name of the template that was given, None when none was; a file comes first.
 
-    Raises ModelFileNotFound, TemplateError for a file that is too long or not UTF-8.
+    Raises ModelFileNotFound, TemplateError for a file that is empty, too long or not UTF-8.
     """
     if template_file is None:
         return chat_template
@@ -22,6 +22,10 @@ def given_template(chat_template: str | None, template_file: Path | None) -> str
         data = file.read(_MOST_BYTES + 1)
     if len(data) > _MOST_BYTES:
         raise TemplateError(f"{template_file}: more than {_MOST_BYTES} bytes, too long for a template")
+    if not data.strip():
+        raise TemplateError(
+            f"{template_file}: the chat template is empty", "leave it out for the model's own"
+        )
     try:
         return data.decode("utf-8")
     except UnicodeDecodeError as error:
@@ -33,8 +37,6 @@ def check_given_template(chat_template: str | None, template_file: Path | None) 
 
     Raises ModelFileNotFound; TemplateError for a name that is not known and for text that is no template.
     """
-    files = [file for file in (None, template_file) if file is not None or chat_template]
+    files = [file for file in (None, template_file) if file is not None or chat_template is not None]
     for file in files:
-        given = given_template(chat_template, file)
-        if given:
-            choose_template(given, None, "", None).compile()
+        choose_template(given_template(chat_template, file), None, "", None).compile()

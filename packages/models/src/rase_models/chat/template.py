@@ -104,7 +104,7 @@ class ChatTemplate:
         place = self.name if line is None else f"{self.name}, line {line}"
         return TemplateError(
             f"{place}: {getattr(error, 'message', None) or error or type(error).__name__}",
-            "give another template with --chat-template",
+            "register the model with another: `rase model import PATH --id ID --chat-template TEMPLATE`",
         )
 
     def _cut_open(self, text: str) -> str:
