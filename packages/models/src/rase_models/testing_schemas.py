@@ -80,7 +80,10 @@ class SchemaJudge:
 
     def admits(self, form: ResponseFormat, value: object) -> bool:
         """Whether a value, its properties in this order, may be the answer."""
-        text = json.dumps(value, ensure_ascii=False)
+        return self.admits_text(form, json.dumps(value, ensure_ascii=False))
+
+    def admits_text(self, form: ResponseFormat, text: str) -> bool:
+        """Whether a text may be the answer; raises UnenforceableFormat."""
         rules = self._compiler.compile(form)()
         try:
             for token in self._tokenizer.encode(text, add_special_tokens=False, parse_special=False):

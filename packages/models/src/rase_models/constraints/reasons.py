@@ -12,6 +12,7 @@ _KNOWN: Sequence[tuple["re.Pattern[str]", str]] = (
     (re.compile(r"Failed to generate regex for \w+ range"), "no number of its range can be written"),
     (re.compile(r"oneOf constraints are not supported"), _OVERLAP),
     (re.compile(r"NoExtensionBias"), UNSATISFIABLE),
+    (re.compile(r"does not contain a multiple of"), "its multiples cannot be told exactly"),
     (re.compile(r"panick|\bpanic\b|unwrap\(\)|assertion|index out of bounds|backtrace", re.IGNORECASE), _ODD),
     (re.compile(r"recursion|nested too deep|stack overflow", re.IGNORECASE), "it is nested too deeply"),
     (
@@ -34,7 +35,7 @@ _CUT: Sequence[tuple["re.Pattern[str]", str]] = (
     (re.compile(r"^Failed to convert the grammar from GBNF to Lark: "), "no GBNF: "),
     (re.compile(r"^failed to compile JSON schema: "), ""),
     (re.compile(r" while processing json-schema:///#.*", re.DOTALL), ""),
-    (re.compile(r"^Unsatisfiable schema: "), f"{UNSATISFIABLE}: "),
+    (re.compile(r"^Unsatisfiable schema: (schema is false)?"), f"{UNSATISFIABLE}: "),
     (re.compile(r"json-schema:///"), ""),
 )
 """What is taken out of a text, one after the other, and what comes in its place."""
@@ -52,4 +53,4 @@ def reason_in(text: str, *, is_own_text: bool = False) -> str:
     for pattern, instead in _CUT:
         text = pattern.sub(instead, text)
     where = f"line {position[1]}, column {position[2]}: " if position is not None and is_own_text else ""
-    return where + (" ".join(text.split())[:500] or _ODD)
+    return where + (" ".join(text.split())[:500].removesuffix(":") or _ODD)

@@ -1,7 +1,7 @@
 """The keywords of JSON Schema: where schemas stand, and what each may have for a value."""
 
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, TypeGuard
 
 Schema = dict[str, Any] | bool
 Check = tuple[Callable[[object], bool], str]
@@ -62,14 +62,14 @@ TYPES = ("null", "boolean", "number", "string", "array", "object")
 _TYPE_NAMES = frozenset((*TYPES, "integer"))
 
 
-def is_number(value: object) -> bool:
+def is_number(value: object) -> TypeGuard[float]:
     """Whether a value is a number in JSON."""
     return isinstance(value, int | float) and not isinstance(value, bool)
 
 
 def is_count(value: object) -> bool:
     """Whether a value is a whole number that is not negative; 2.0 is one."""
-    return is_number(value) and value >= 0 and (isinstance(value, int) or value.is_integer())  # type: ignore[operator, attr-defined]
+    return is_number(value) and value >= 0 and (isinstance(value, int) or value.is_integer())
 
 
 def _is_texts(value: object) -> bool:
@@ -85,12 +85,12 @@ def _is_dependencies(value: object) -> bool:
     return isinstance(value, dict) and all(_is_texts(names) for names in value.values())
 
 
-_MOST = 2**63 - 1
+MOST = 2**63 - 1
 """llguidance takes whole numbers beyond it for this one, which is harmless but for the least of a range."""
 
-_LEAST: Check = (lambda value: is_number(value) and value <= _MOST, f"a number up to {_MOST}")  # type: ignore[operator]
-_GREATEST: Check = (lambda value: is_number(value) and value >= -_MOST, f"a number from {-_MOST} up")  # type: ignore[operator]
-_DIVISOR: Check = (lambda value: is_number(value) and value > 0, "a number above 0")  # type: ignore[operator]
+_LEAST: Check = (lambda value: is_number(value) and value <= MOST, f"a number up to {MOST}")
+_GREATEST: Check = (lambda value: is_number(value) and value >= -MOST, f"a number from {-MOST} up")
+_DIVISOR: Check = (lambda value: is_number(value) and value > 0, "a number above 0")
 _COUNT: Check = (is_count, "a whole number from 0 up")
 _TEXT: Check = (lambda value: isinstance(value, str), "a string")
 _LIST: Check = (lambda value: isinstance(value, list), "a list")

@@ -73,7 +73,7 @@ def _not_values(values: Sequence[object]) -> Sequence[Schema]:
         raise Inexpressible
     ways: list[Schema] = [{"type": [name for name in TYPES if name not in kinds]}]
     texts = [value for value in values if isinstance(value, str)]
-    numbers = sorted({value for value in values if is_number(value)})  # type: ignore[type-var]
+    numbers = sorted({value for value in values if is_number(value)})
     flags = [value for value in values if isinstance(value, bool)]
     if texts:
         ways.append({"type": "string", "pattern": f"^(?:{other_texts(texts)})$"})

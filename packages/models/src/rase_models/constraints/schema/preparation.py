@@ -8,8 +8,10 @@ from rase_core.errors import UnenforceableFormat
 from rase_models.constraints.schema.budget import Budget, Exhausted
 from rase_models.constraints.schema.document import Place, SchemaDocument
 from rase_models.constraints.schema.drafts import modernised
-from rase_models.constraints.schema.keywords import COUNTS, ENFORCED, MANY, NAMED, ONE, Schema
+from rase_models.constraints.schema.exact_numbers import ExactNumbers
+from rase_models.constraints.schema.keywords import COUNTS, ENFORCED, LIMITS, MANY, NAMED, ONE, Schema
 from rase_models.constraints.schema.negation import NARROW, Inexpressible, Narrowed
+from rase_models.constraints.schema.number_spelling import is_told
 from rase_models.constraints.schema.rewriting import REASONS, REWRITES
 from rase_models.constraints.schema.unevaluated import close_unevaluated
 
@@ -30,10 +32,10 @@ def prepared(
     """
     preparation = Preparation(document, Budget() if budget is None else budget, is_lenient=is_lenient)
     try:
-        body = preparation.prepare(schema, place)
+        body = preparation.whole(schema, place)
     except RecursionError:
         raise UnenforceableFormat("json_schema", "it is nested too deeply") from None
-    except Exhausted as error:
+    except Inexpressible as error:
         raise UnenforceableFormat("json_schema", str(error)) from None
     if isinstance(body, bool) or not preparation.definitions:
         return body
@@ -49,7 +51,7 @@ class Preparation:
         self._budget = budget
         self.definitions: dict[str, Any] = {}
         self._names: dict[str, str] = {}
-        self._has_narrow = False
+        self._has_narrow = self._has_limits = False
 
     def prepare(self, schema: object, place: Place) -> Schema:
         """Return the schema at a place in other words."""
@@ -64,11 +66,30 @@ class Preparation:
         given = modernised(schema)
         place.check(given)
         self._check_patterns(given, place)
+        self._check_values(given, place)
         close = partial(close_unevaluated, place=place)
         for key in ("unevaluatedProperties", "unevaluatedItems"):
             self._try(given, key, place, close)
         self._has_narrow |= NARROW in given
+        self._has_limits |= not given.keys().isdisjoint(LIMITS)
         return self._rewritten(self._with_children(given, place), place)
+
+    def whole(self, schema: object, place: Place) -> Schema:
+        """Return the schema at a place as `prepare` does, with numbers that are exact, also in definitions.
+
+        Raises Inexpressible where they cannot be, unless this is lenient.
+        """
+        body, numbers = self.prepare(schema, place), ExactNumbers(self)
+        if not self._has_limits:
+            return body
+        try:
+            exact = numbers.of(body)
+            self.definitions = {name: numbers.of(part) for name, part in self.definitions.items()}
+        except Inexpressible:
+            if not self.is_lenient:
+                raise
+            return body
+        return exact
 
     def resolve(self, reference: str) -> Schema:
         """Return what a reference in a prepared schema refers to; raises Inexpressible within itself."""
@@ -86,6 +107,14 @@ class Preparation:
             why = self._budget.read(pattern)
             if why is not None:
                 raise place.refuse(key, why)
+
+    def _check_values(self, given: dict[str, Any], place: Place) -> None:
+        """Refuse values with numbers that would become others."""
+        for key in ("enum", "const"):
+            if key in given and not is_told(given[key]):
+                if not self.is_lenient:
+                    raise place.refuse(key, "it has whole numbers of too many digits to be told exactly")
+                del given[key]
 
     def _with_children(self, given: dict[str, Any], place: Place) -> dict[str, Any]:
         """Return a schema with its parts prepared."""

@@ -1,0 +1,174 @@
+"""Numbers in the keywords of llguidance, which reckons with floating-point numbers."""
+
+import math
+from fractions import Fraction
+from typing import Any
+
+from rase_models.constraints.reasons import TOO_LARGE
+from rase_models.constraints.schema.keywords import MOST, Schema
+from rase_models.constraints.schema.negation import Inexpressible
+from rase_models.constraints.schema.number_set import End, NumberSet, exact
+
+_MOST_LISTED = 3
+"""Multiples that are listed: of more, llguidance sees for certain that there are any."""
+
+_MOST_STEP = 2**32 - 1
+"""Of a step without its point, in llguidance."""
+
+_MOST_FOLLOWED = 100_000
+"""Of a step's digits: llguidance looks at each remainder, which takes a second."""
+
+_NEXT_TO_ZERO = Fraction(1, 10**18)
+"""What numbers begin with that end below 1, where 0 is none of them."""
+
+_PARTS = sorted(2**twos * 5**fives for twos in range(12) for fives in range(6))
+_MOST_PLACES = 400
+_LARGEST = 2**1023
+
+
+def spelt(numbers: NumberSet) -> Schema:
+    """Return a schema of these numbers; raises Inexpressible where llguidance would take others for them."""
+    if numbers.values is not None:
+        return _listing(sorted(value for value in numbers.values if value in numbers))
+    if numbers.step is None:
+        return _range(numbers)
+    return _multiples(numbers, numbers.step)
+
+
+def is_told(value: object) -> bool:
+    """Whether all numbers of a JSON value are the same as doubles."""
+    match value:
+        case dict():
+            return all(map(is_told, value.values()))
+        case list():
+            return all(map(is_told, value))
+        case int():
+            return abs(value) < _LARGEST and exact(float(value)) == value
+        case _:
+            return True
+
+
+def _listing(values: list[Fraction]) -> Schema:
+    return {"enum": [_json(value) for value in values]} if values else False
+
+
+def _json(value: Fraction) -> float:
+    number = int(value) if value.denominator == 1 else float(value)
+    if exact(number) != value or not is_told(number):
+        raise Inexpressible(f"{number} has too many digits to be told exactly")
+    return number
+
+
+def _multiples(numbers: NumberSet, step: Fraction) -> Schema:
+    least, most = numbers.multiples
+    if least is not None and most is not None and most - least < _MOST_LISTED:
+        return _listing([number * step for number in range(least, most + 1)])
+    if step.denominator == 1:
+        return {"type": "integer"} | _between(least, most, step)
+    return {"anyOf": [*_ends(least, most, step), *(_fractions(*side, step) for side in _sides(least, most))]}
+
+
+def _between(least: int | None, most: int | None, step: Fraction) -> dict[str, Any]:
+    schema: dict[str, Any] = {}
+    if least is not None:
+        schema["minimum"] = _least(least * step)
+    if most is not None:
+        schema["maximum"] = -_least(-most * step)
+    return schema if step == 1 else schema | _divisors(step)
+
+
+def _fractions(least: int | None, most: int | None, step: Fraction) -> dict[str, Any]:
+    return {"type": "number"} | _between(least, most, step)
+
+
+def _ends(least: int | None, most: int | None, step: Fraction) -> list[Schema]:
+    """Return the ends in a list: in a range they have no zeros behind them, which multiples may need."""
+    ends = [number * step for number in (least, most) if number is not None]
+    return [_listing(ends)] if ends else []
+
+
+def _sides(least: int | None, most: int | None) -> list[tuple[int | None, int | None]]:
+    """Return what is below 0, and the rest: in a range that goes through it, such numbers end in no zeros."""
+    if least is None and most is None:
+        return [(None, None)]
+    is_through = (least is None or least < 0) and (most is None or most >= 0)
+    return [(least, -1), (0, most)] if is_through else [(least, most)]
+
+
+def _divisors(step: Fraction) -> dict[str, Any]:
+    """Return keywords for the multiples of a step, which two other steps may have in common."""
+    if _digits(step) > _MOST_FOLLOWED:
+        raise Inexpressible(TOO_LARGE)
+    if _is_read(step):
+        return {"multipleOf": _json(step)}
+    unit = Fraction(1, 10 ** _places(step))
+    for part in (step / parts for parts in _PARTS):
+        if _is_read(part) and _is_read(unit) and _have_in_common(part, unit, step):
+            return {"multipleOf": _json(part), "allOf": [{"multipleOf": _json(unit)}]}
+    raise Inexpressible(f"multiples of {float(step)} cannot be told exactly")
+
+
+def _digits(number: Fraction) -> int:
+    """Return a number without its point and the zeros at its end."""
+    return int(str(int(number * 10 ** _places(number))).rstrip("0"))
+
+
+def _have_in_common(one: Fraction, other: Fraction, step: Fraction) -> bool:
+    scale = 10 ** max(_places(one), _places(other))
+    left, right = int(one * scale), int(other * scale)
+    return left * right <= _MOST_STEP and Fraction(math.lcm(left, right), scale) == step
+
+
+def _is_read(step: Fraction) -> bool:
+    """Whether llguidance finds the digits of a step, for which it multiplies by 10 again and again."""
+    value, places = float(step), 0
+    while value % 1 and places < _MOST_PLACES:
+        value, places = value * 10, places + 1
+    return 0 < value <= _MOST_STEP and Fraction(int(value), 10**places) == step
+
+
+def _places(number: Fraction) -> int:
+    """Return how many digits a number has behind its point."""
+    return next(places for places in range(_MOST_PLACES) if 10**places % number.denominator == 0)
+
+
+def _range(numbers: NumberSet) -> Schema:
+    low, high = numbers.low, numbers.high
+    if low is not None and high is not None and not _has_room(low, high):
+        return False
+    first = None if low is None else _closed_next_to_whole(low, high)
+    last = None if high is None else _mirrored(_closed_next_to_whole(_mirrored(high), low and _mirrored(low)))
+    if first is not None and last is not None and not _has_room(first, last):
+        raise Inexpressible("its numbers have too many digits to be told exactly")
+    schema: dict[str, Any] = {"type": "number"}
+    if first is not None:
+        schema["exclusiveMinimum" if first.is_open else "minimum"] = _least(first.at)
+    if last is not None:
+        schema["exclusiveMaximum" if last.is_open else "maximum"] = -_least(-last.at)
+    return schema
+
+
+def _has_room(low: End, high: End) -> bool:
+    return low.at < high.at or (low.at == high.at and not low.is_open and not high.is_open)
+
+
+def _closed_next_to_whole(low: End, high: End | None) -> End:
+    """Return a beginning after which llguidance does not count a whole number in that is left out."""
+    at = low.at
+    if not low.is_open or at < 0 or at.denominator > 1 or high is None or high.at >= at + 1:
+        return low
+    return End(max(exact(math.nextafter(float(at), math.inf)), _NEXT_TO_ZERO))
+
+
+def _mirrored(end: End) -> End:
+    return End(-end.at, end.is_open)
+
+
+def _least(value: Fraction) -> float:
+    """Return the first number from a value up that a double tells."""
+    if not -_LARGEST < value <= MOST:
+        raise Inexpressible(f"its limits are beyond {MOST}")
+    near = float(value)
+    if value.denominator == 1:
+        return int(near if near >= value else math.nextafter(near, math.inf))
+    return near if exact(near) >= value else math.nextafter(near, math.inf)

@@ -1,0 +1,162 @@
+"""Numbers of schemas: what is admitted is within them exactly, and what is refused has none."""
+
+import operator
+from collections.abc import Callable
+from fractions import Fraction
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from rase_core.errors import UnenforceableFormat
+from rase_models.constraints import ResponseFormat
+from rase_models.constraints.reasons import UNSATISFIABLE
+from rase_models.testing_schemas import SchemaJudge
+
+Schema = dict[str, Any]
+
+JUDGE = SchemaJudge()
+
+_LIMIT = (
+    st.decimals(-20, 20, places=3).map(float) | st.decimals(-1, 1, places=2).map(float) | st.integers(-30, 30)
+)
+_STEP = st.sampled_from((0.1, 0.01, 0.25, 0.5, 0.07, 0.3, 1.5, 2.5, 1, 2, 7)) | st.decimals(
+    "0.001", 3, places=3
+).map(float)
+_KEYWORDS = st.fixed_dictionaries(
+    {},
+    optional={
+        "minimum": _LIMIT,
+        "maximum": _LIMIT,
+        "exclusiveMinimum": _LIMIT,
+        "exclusiveMaximum": _LIMIT,
+        "multipleOf": _STEP,
+    },
+)
+_PARTS = st.fixed_dictionaries(
+    {},
+    optional={
+        "allOf": st.lists(_KEYWORDS, min_size=1, max_size=2),
+        "anyOf": st.lists(_KEYWORDS, min_size=1, max_size=2),
+        "enum": st.lists(_LIMIT, min_size=1, max_size=4),
+    },
+)
+
+
+@st.composite
+def number_schemas(draw: st.DrawFn) -> Schema:
+    kind = draw(st.sampled_from(("number", "integer")))
+    return {"type": kind, **draw(_KEYWORDS), **draw(_PARTS)}
+
+
+HOLDS: dict[str, Callable[[Fraction, Fraction], bool]] = {
+    "minimum": operator.ge,
+    "maximum": operator.le,
+    "exclusiveMinimum": operator.gt,
+    "exclusiveMaximum": operator.lt,
+    "multipleOf": lambda value, step: (value / step).denominator == 1,
+}
+
+
+def exact(value: Any) -> Fraction:
+    return Fraction(str(value))
+
+
+def is_within(value: Fraction, schema: Schema) -> bool:
+    """Whether a number satisfies a schema, by the definition of each keyword."""
+    return (
+        (schema.get("type") != "integer" or value.denominator == 1)
+        and all(holds(value, exact(schema[key])) for key, holds in HOLDS.items() if key in schema)
+        and ("enum" not in schema or value in map(exact, schema["enum"]))
+        and all(is_within(value, part) for part in schema.get("allOf", ()))
+        and ("anyOf" not in schema or any(is_within(value, part) for part in schema["anyOf"]))
+    )
+
+
+def near(schema: Schema) -> set[Fraction]:
+    """Return the multiples around each limit, and the limits."""
+    parts = [schema, *schema.get("allOf", ()), *schema.get("anyOf", ())]
+    given = [exact(part[key]) for part in parts for key in HOLDS if key in part and key != "multipleOf"]
+    limits = [Fraction(0), *given, *map(exact, schema.get("enum", ()))]
+    steps = [Fraction(1, 100), *(exact(part["multipleOf"]) for part in parts if "multipleOf" in part)]
+    around = {(limit // step + i) * step for limit in limits for step in steps for i in (-1, 0, 1, 2)}
+    return {value for value in around | set(limits) if 10**6 % value.denominator == 0}
+
+
+def texts_of(value: Fraction) -> set[str]:
+    """Return a number with as many digits behind its point as it needs, and with more."""
+    texts = set()
+    for places in range(7):
+        scaled = value * 10**places
+        if scaled.denominator == 1:
+            digits = str(abs(int(scaled))).rjust(places + 1, "0")
+            point = len(digits) - places
+            texts.add("-" * (value < 0) + digits[:point] + "." * (places > 0) + digits[point:])
+    return texts | ({"-0", "-0.0"} if value == 0 else set())
+
+
+@settings(max_examples=100, deadline=None)
+@given(number_schemas())
+def test_numbers_are_admitted_if_and_only_if_they_satisfy_the_schema(schema: Schema) -> None:
+    form, values = ResponseFormat.json_schema(schema), near(schema)
+    within = {value for value in values if is_within(value, schema)}
+    try:
+        admitted = {
+            value for value in values if any(JUDGE.admits_text(form, text) for text in texts_of(value))
+        }
+    except UnenforceableFormat as error:
+        assert not within or UNSATISFIABLE not in error.reason
+    else:
+        assert admitted == within
+
+
+@pytest.mark.parametrize(
+    ("schema", "valid", "invalid"),
+    [
+        (
+            {"type": "number", "multipleOf": 0.01, "minimum": 0.005, "maximum": 0.0149},
+            ["0.01"],
+            ["0", "0.005"],
+        ),
+        ({"multipleOf": 0.1, "minimum": -0.35, "maximum": -0.25}, ["-0.3", "true"], ["-0.35", "0.3"]),
+        (
+            {"type": "number", "multipleOf": 0.07, "maximum": 1},
+            ["0.14", "-0.07", "0.7"],
+            ["0.01", "1", "0.1"],
+        ),
+        ({"type": "integer", "multipleOf": 1.5, "exclusiveMinimum": 3}, ["6", "9"], ["3", "4", "7"]),
+        ({"type": "number", "exclusiveMinimum": 0, "maximum": 0.5}, ["0.1", "0.5"], ["0", "-0", "0.6"]),
+        ({"type": "number", "exclusiveMinimum": 3, "maximum": 3.5}, ["3.1"], ["3", "3.0"]),
+        ({"type": "number", "exclusiveMaximum": 0, "minimum": -0.5}, ["-0.1"], ["0", "-0", "-0.0"]),
+        ({"enum": [0.3, 0.35, "a"], "multipleOf": 0.1}, ["0.3", '"a"'], ["0.35"]),
+        ({"const": 0.3, "multipleOf": 0.1}, ["0.3"], ["0.2"]),
+        ({"allOf": [{"multipleOf": 0.1}, {"minimum": 0.25, "maximum": 0.35}]}, ["0.3"], ["0.25", "0.2"]),
+        ({"$ref": "#/$defs/a", "maximum": 0.35, "$defs": {"a": {"multipleOf": 0.1}}}, ["0.3"], ["0.35"]),
+        ({"multipleOf": 0.1, "anyOf": [{"const": 0.25}, {"minimum": 0.65}]}, ["0.7"], ["0.25", "0.65"]),
+        ({"type": "integer", "minimum": 9007199254740993}, ["9007199254740994"], ["9007199254740992"]),
+        ({"properties": {"a": {"multipleOf": 5}}}, ['{"a":5}', "[]"], ['{"a":3}']),
+    ],
+)
+def test_numbers_are_reckoned_with_in_decimals(schema: Schema, valid: list[str], invalid: list[str]) -> None:
+    form = ResponseFormat.json_schema(schema)
+    assert [text for text in valid if not JUDGE.admits_text(form, text)] == []
+    assert [text for text in invalid if JUDGE.admits_text(form, text)] == []
+
+
+@pytest.mark.parametrize(
+    ("schema", "word"),
+    [
+        (
+            {"type": "number", "multipleOf": 7, "minimum": 8, "maximum": 13},
+            "'multipleOf' at #: nothing satis",
+        ),
+        ({"items": {"enum": [9007199254740993]}}, "'enum' at #/items: .*too many digits"),
+        ({"const": {"a": [9007199254740993]}}, "'const' at #: .*too many digits"),
+        ({"multipleOf": 2.251}, "multiples of 2.251 cannot be told exactly"),
+    ],
+)
+def test_numbers_that_are_not_there_or_not_told_are_refused_with_the_reason(
+    schema: Schema, word: str
+) -> None:
+    with pytest.raises(UnenforceableFormat, match=word):
+        JUDGE.admits_text(ResponseFormat.json_schema(schema), "0")
