@@ -1,6 +1,8 @@
-"""How the tests of all packages run: what hypothesis tries, who compiles kernels."""
+"""How the tests of all packages run: what hypothesis tries, and who compiles kernels and modules."""
 
 import os
+import sys
+from pathlib import Path
 
 from hypothesis import HealthCheck, settings
 
@@ -10,3 +12,10 @@ settings.load_profile("patient")
 
 # tests run side by side already, and each compiles a few kernels at a time
 os.environ.setdefault("RASE_COMPILE_PROCESSES", "1")
+
+if sys.dont_write_bytecode:
+    # as in many containers: every worker, and every program that a test starts, would compile all it imports
+    sys.dont_write_bytecode = False
+    sys.pycache_prefix = str(Path(__file__).parent / ".pytest_cache" / "bytecode")
+    os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+    os.environ["PYTHONPYCACHEPREFIX"] = sys.pycache_prefix

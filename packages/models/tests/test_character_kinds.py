@@ -2,6 +2,7 @@
 
 import runpy
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -9,18 +10,22 @@ from rase_models.tokenizers.character_kinds import CODE_POINTS, SPACES, encoded_
 from tokenizers import Regex
 from tokenizers.pre_tokenizers import Split
 
-SCRIPT = runpy.run_path(str(Path(__file__).parent / "make_character_kinds.py"))
+
+@pytest.fixture(scope="module")
+def script() -> dict[str, Any]:
+    """Return what the script that made the kinds holds."""
+    return runpy.run_path(str(Path(__file__).parent / "make_character_kinds.py"))
 
 
 @pytest.mark.slow
-def test_every_code_point_is_of_the_kind_that_the_library_knows() -> None:
+def test_every_code_point_is_of_the_kind_that_the_library_knows(script: dict[str, Any]) -> None:
     starts, kinds = kind_runs()
     lengths = np.diff(starts, append=np.uint32(CODE_POINTS))
-    assert np.array_equal(np.repeat(kinds, lengths), SCRIPT["kinds"]())
+    assert np.array_equal(np.repeat(kinds, lengths), script["kinds"]())
 
 
-def test_white_space_is_that_of_the_library() -> None:
-    found = Split(Regex(r"\S+"), "removed").pre_tokenize_str(SCRIPT["CHARACTERS"])
+def test_white_space_is_that_of_the_library(script: dict[str, Any]) -> None:
+    found = Split(Regex(r"\S+"), "removed").pre_tokenize_str(script["CHARACTERS"])
     assert "".join(part for part, _ in found) == SPACES
 
 

@@ -1,6 +1,7 @@
 import json
 import os
 from collections.abc import Iterable, Mapping
+from functools import cache
 from itertools import pairwise
 from pathlib import Path
 
@@ -176,14 +177,26 @@ def test_harmony_has_channels() -> None:
     assert read("harmony", ['{"a": 1}']) == [Content('{"a": 1}')]
 
 
+BEFORE = ["", "Well.", "a <\n", "  "]
+
+
+@cache
+def read_at_once(name: str, before: str) -> list[object]:
+    return without_ids(read(name, [before + CALLS[name]]))
+
+
 @pytest.mark.parametrize("name", CALLS)
-@given(cuts=st.lists(st.integers(1, 300), max_size=10), before=st.sampled_from(["", "Well.", "a <\n", "  "]))
+@pytest.mark.parametrize("before", BEFORE)
+def test_an_answer_may_come_letter_by_letter(name: str, before: str) -> None:
+    assert without_ids(read(name, before + CALLS[name])) == read_at_once(name, before)
+
+
+@pytest.mark.parametrize("name", CALLS)
+@given(cuts=st.lists(st.integers(1, 300), max_size=10), before=st.sampled_from(BEFORE))
 def test_it_does_not_matter_how_an_answer_is_cut(name: str, cuts: list[int], before: str) -> None:
     text = before + CALLS[name]
     places = sorted({0, len(text), *(cut for cut in cuts if cut < len(text))})
-    whole = without_ids(read(name, [text]))
-    assert without_ids(read(name, [text[a:b] for a, b in pairwise(places)])) == whole
-    assert without_ids(read(name, text)) == whole
+    assert without_ids(read(name, [text[a:b] for a, b in pairwise(places)])) == read_at_once(name, before)
 
 
 @pytest.mark.parametrize("name", CALLS)
@@ -194,12 +207,13 @@ def test_an_answer_without_calls_is_what_it_was(name: str, text: str) -> None:
 
 
 @pytest.mark.parametrize("name", CALLS)
-@given(at=st.integers(0, 200), junk=st.text(max_size=5))
-def test_a_broken_call_never_fails_and_its_arguments_are_json(name: str, at: int, junk: str) -> None:
-    text = CALLS[name]
-    for broken in (text[:at], text[:at] + junk + text[at:]):
-        read(name, broken)
-        assert all(isinstance(arguments, dict) for _, arguments in calls_of(read_whole(name, broken)))
+@given(at=st.integers(0, 200), junk=st.text(max_size=5), ends=st.booleans())
+def test_a_broken_call_never_fails_and_its_arguments_are_json(
+    name: str, at: int, junk: str, ends: bool
+) -> None:
+    broken = CALLS[name][:at] + ("" if ends else junk + CALLS[name][at:])
+    read(name, broken)
+    assert all(isinstance(arguments, dict) for _, arguments in calls_of(read_whole(name, broken)))
 
 
 def test_nothing_comes_of_arguments_behind_what_json_cannot_have() -> None:
