@@ -3,28 +3,19 @@
 import threading
 import time
 from collections.abc import Callable
-from typing import Any, TypeVar, cast
 
 import numpy as np
-from numba import njit
 from rase_models.backends.cpu.arena import Region
 from rase_models.backends.cpu.emission.code import Code
 from rase_models.backends.cpu.emission.dot import add_products
 from rase_models.backends.cpu.emission.types import I32X16, I64, Value, constant
-from rase_models.backends.cpu.simd import OPTIONS
+from rase_models.backends.cpu.simd import compiled_for_python
 from rase_models.backends.cpu.simd.operation import i64, operation, void
 
 _STREAM_NBYTES = 1 << 29
 _DOTS = 16
 _ROUNDS = 1_000_000
 _AHEAD = 4096
-
-F = TypeVar("F", bound=Callable[..., Any])
-
-
-def _compiled(function: F) -> F:
-    """Decorate a function of numbers that Python calls."""
-    return cast(F, njit(**OPTIONS)(function))
 
 
 @operation(void, i64, i64, i64)
@@ -57,12 +48,12 @@ def _many_dots(code: Code, address: Value, rounds: Value, result: Value) -> None
         code.store(code.at(result, 64 * part), b.load(total))
 
 
-@_compiled
+@compiled_for_python
 def _read(address: int, nbytes: int, result: int) -> None:
     _sum_bytes(address, nbytes, result)
 
 
-@_compiled
+@compiled_for_python
 def _multiply(address: int, rounds: int, result: int) -> None:
     _many_dots(address, rounds, result)
 

@@ -268,7 +268,7 @@ def test_any_json_is_a_task_or_told_what_is_wrong(engine: Engine, tmp_path: Path
 
 def write_tasks(path: Path, count: int, **body: object) -> Path:
     body = {"max_tokens": 4, "ignore_eos": True, **body}
-    path.write_text("\n".join(line(f"task-{number}", **body) for number in range(count)))
+    path.write_text("\n".join(line(f"task-{number}", CHAT, "tiny", **body) for number in range(count)))
     return path
 
 

@@ -16,7 +16,7 @@ from rase_models.chat import ChatTemplate
 FOLDER = os.environ.get("RASE_TEMPLATES")
 HERE = Path(__file__).parent
 GOLDENS = json.loads((HERE / "data" / "template_goldens.json").read_text(encoding="utf-8"))
-RENDERED_ALL_THE_SAME = {
+RENDERED_ALL_THE_SAME: dict[tuple[str, str | None], str] = {
     ("llama-cpp-deepseek-r1", None): "what a filter gives is a list and no generator",
     ("openai-gpt-oss-120b", "calls"): "thought beside content and calls is left out",
     **dict.fromkeys(

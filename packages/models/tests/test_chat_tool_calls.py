@@ -359,8 +359,8 @@ def test_what_a_real_template_writes_of_a_call_is_read_back(path: Path) -> None:
     turns: list[Mapping[str, object]] = [user, {"role": "assistant", "content": "", "tool_calls": calls}]
     values = OPTIONS.template_values()
     try:
-        prompt = template.render([user], add_generation_prompt=True, **values)
-        whole = template.render(turns, add_generation_prompt=False, **values)
+        prompt = template.render([user], add_generation_prompt=True, continue_final_message=False, **values)
+        whole = template.render(turns, add_generation_prompt=False, continue_final_message=False, **values)
     except TemplateError as error:
         pytest.skip(error.message)
     if '"Paulo' not in whole.replace("\\", ""):

@@ -561,7 +561,10 @@ def untold(count: int) -> list[Schema]:
     return [{"type": "object", "properties": {f"p{i}": {"type": "integer"}}} for i in range(count)]
 
 
-TOWER: dict[str, object] = {str(i): {"anyOf": [{"$ref": f"#/$defs/{i + 1}"}] * 40} for i in range(20)}
+TOWER: dict[str, Schema] = {
+    **{str(i): {"anyOf": [{"$ref": f"#/$defs/{i + 1}"}] * 40} for i in range(20)},
+    "20": {"type": "integer"},
+}
 
 
 @pytest.mark.parametrize(
@@ -569,7 +572,7 @@ TOWER: dict[str, object] = {str(i): {"anyOf": [{"$ref": f"#/$defs/{i + 1}"}] * 4
     [
         {"oneOf": untold(500)},
         {"properties": {f"p{i}": {"oneOf": untold(100)} for i in range(8)}},
-        {"oneOf": [{"$ref": "#/$defs/0"}] * 2, "$defs": {**TOWER, "20": {"type": "integer"}}},
+        {"oneOf": [{"$ref": "#/$defs/0"}] * 2, "$defs": TOWER},
     ],
 )
 def test_schemas_that_overlap_in_many_ways_are_refused_by_keyword_within_a_second(
@@ -698,7 +701,7 @@ def test_the_right_keyword_is_named_behind_many_parts(compiler: FormatCompiler) 
 
 
 def test_what_cannot_be_closed_is_left_open_where_that_may_be() -> None:
-    choices = [{"properties": {f"p{i}": {}}} for i in range(100)]
+    choices: list[Schema] = [{"properties": {f"p{i}": {}}} for i in range(100)]
     schema: dict[str, Any] = {"type": "object", "anyOf": choices, "unevaluatedProperties": False}
     made = prepared(SchemaDocument(schema), schema, Place(), is_lenient=True)
     assert made == {"type": "object", "anyOf": choices}

@@ -2,7 +2,6 @@
 
 import numpy as np
 import pytest
-from numba import njit
 from numpy.typing import NDArray
 from rase_models.backends.cpu.activations import (
     SCALE,
@@ -13,12 +12,12 @@ from rase_models.backends.cpu.activations import (
     panel_nbytes,
     record_nbytes,
 )
-from rase_models.backends.cpu.simd import OPTIONS, load_f32x16, quantise32
+from rase_models.backends.cpu.simd import compiled_for_python, load_f32x16, quantise32
 
 Floats = NDArray[np.float32]
 
 
-@njit(**OPTIONS)
+@compiled_for_python
 def quantise(x: int, record: int, row: int, panel: int) -> None:
     quantise32(load_f32x16(x), load_f32x16(x + 64), record, row, panel)
 

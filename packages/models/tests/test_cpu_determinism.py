@@ -100,8 +100,9 @@ class Model:
         """Add a mixture of experts and its residual."""
         self.norm("h", "x")
         router = self.matrix(6, WIDTH, type_=GgmlType.F32)
-        names = [self.matrix(6, WIDTH, WIDTH, type_=type_) for type_ in (gate, gate, down)]
-        self.ops += [MoeFfn("t", "h", router, *names, 6, 2, Activation.GELU_TANH), Add("x", "x", "t")]
+        one, two, three = (self.matrix(6, WIDTH, WIDTH, type_=type_) for type_ in (gate, gate, down))
+        mixture = MoeFfn("t", "h", router, one, two, three, 6, 2, Activation.GELU_TANH)
+        self.ops += [mixture, Add("x", "x", "t")]
 
     def finish(self, head: GgmlType) -> tuple[Program, list[Weight]]:
         """Add the output of the wanted rows."""
@@ -150,10 +151,10 @@ def rows_of(parts: Sequence[Part]) -> Rows:
     tokens = [token for part in parts for token in part.tokens]
     return Rows(
         np.repeat(np.arange(len(parts), dtype=np.int32), counts),
-        np.int32(positions),
-        np.int32(tokens),
+        np.array(positions, np.int32),
+        np.array(tokens, np.int32),
         np.arange(len(tokens), dtype=np.int32),
-        np.int32([[part.blocks for part in parts]] * GROUPS),
+        np.array([[part.blocks for part in parts]] * GROUPS, np.int32),
     )
 
 

@@ -76,7 +76,7 @@ def test_what_is_done_to_heads_goes_into_attention_from_wherever_it_is() -> None
 
 
 def test_a_norm_after_the_turn_stays_where_it_is() -> None:
-    ops = [Rotate("q", 2, ROPE), RmsNorm("q", "q", "n", 0.1, 2), Rotate("k", 1, ROPE), ATTENTION]
+    ops: list[Op] = [Rotate("q", 2, ROPE), RmsNorm("q", "q", "n", 0.1, 2), Rotate("k", 1, ROPE), ATTENTION]
     assert names(*ops) == ["Rotate", "RmsNorm", "Rotate", "Attention"]
 
 
@@ -85,8 +85,9 @@ def test_heads_that_are_read_again_stay_as_the_ops_say() -> None:
 
 
 def test_two_layers_are_both_fused() -> None:
-    layer = [Rotate("q", 2, ROPE), Rotate("k", 1, ROPE), ATTENTION, Linear("t", "y", "w"), Add("x", "x", "t")]
-    writes = [Linear(name, "x", "w") for name in "qkv"]
+    layer: list[Op] = [Rotate("q", 2, ROPE), Rotate("k", 1, ROPE), ATTENTION]
+    layer += [Linear("t", "y", "w"), Add("x", "x", "t")]
+    writes: list[Op] = [Linear(name, "x", "w") for name in "qkv"]
     assert names(*writes, *layer, *writes, *layer) == ["Linear"] * 3 + ["PreparedAttention", "AddLinear"] + [
         "Linear"
     ] * 3 + ["PreparedAttention", "AddLinear"]

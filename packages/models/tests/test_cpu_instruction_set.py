@@ -91,7 +91,7 @@ def assembly_for_arm(form: PackedFormat, name: str) -> str:
     machine = target.create_target_machine(cpu="neoverse-n1", opt=2)
     parsed = binding.parse_assembly(str(module))
     parsed.verify()
-    return machine.emit_assembly(parsed)
+    return str(machine.emit_assembly(parsed))
 
 
 QUANTISED = [forms[0] for forms in PACKED_FORMATS.values() if isinstance(forms[0], PackedFormat)]

@@ -60,7 +60,7 @@ def test_heads_are_normed_by_one_weight_or_their_own(
 @few
 @given(st.sampled_from(UNGATED), st.sampled_from([5, 32, 96]), st.integers(1, 9))
 def test_values_are_activated_without_a_gate(activation: Activation, width: int, rows: int) -> None:
-    ops = [Activate("x", "x", activation), Linear("y", "x", "w")]
+    ops: list[Op] = [Activate("x", "x", activation), Linear("y", "x", "w")]
     OpCase(width, ops, {"y": 24}, "y", {"w": normal(2, 24, width)}).check(
         rows_of([(0, rows)]), tolerance=1e-4
     )
@@ -102,7 +102,7 @@ def test_attention_caps_its_scores_and_loses_weight_to_sinks(
 def test_sinks_are_of_query_heads() -> None:
     ops: list[Op] = [Linear(name, "x", "w") for name in "qkv"]
     ops.append(Attention("y", "q", "k", "v", 0, 2, 2, 16, 16, 0.25, sinks="s"))
-    weights = {"w": normal(2, 32, 32), "s": np.float32([-100, 1000])}
+    weights = {"w": normal(2, 32, 32), "s": np.array([-100, 1000], np.float32)}
     case = OpCase(32, ops, dict.fromkeys("qkvy", 32), "y", weights, (KvLayer(2, 16, 16),))
     got = case.on_cpu(rows_of([(0, 1)]))[0]
     assert np.abs(got[:16]).max() > 0.1
@@ -128,7 +128,8 @@ def test_a_matrix_is_used_in_parts(rows: int, first: int, biased: bool) -> None:
 
 
 def test_parts_of_vectors_begin_and_end_anywhere() -> None:
-    ops = [Linear("a", "x", "v", "b[0]"), Linear("y", "x", "w", "b[1]"), RmsNorm("y", "y", "n", 1e-6)]
+    ops: list[Op] = [Linear("a", "x", "v", "b[0]"), Linear("y", "x", "w", "b[1]")]
+    ops.append(RmsNorm("y", "y", "n", 1e-6))
     slices = {"b[0]": TensorSlice("b", 0, 5), "b[1]": TensorSlice("b", 5, 29)}
     weights = {"v": normal(2, 5, 24), "w": normal(3, 24, 24), "b": normal(4, 100), "n": normal(5, 24)}
     OpCase(24, ops, {"a": 5, "y": 24}, "y", weights, slices=slices).check(rows_of([(0, 5)]), tolerance=2e-4)
@@ -162,7 +163,7 @@ def test_a_rope_grows_with_the_position() -> None:
 @few
 @given(st.sampled_from(UNGATED), st.sampled_from([5, 64]), st.integers(1, 9))
 def test_one_value_may_be_the_gate_of_a_whole_row(activation: Activation, width: int, rows: int) -> None:
-    ops = [
+    ops: list[Op] = [
         Linear("y", "x", "w"),
         Linear("share", "x", "v"),
         GatedActivation("y", "share", "y", activation),
@@ -177,7 +178,7 @@ def test_one_value_may_be_the_gate_of_a_whole_row(activation: Activation, width:
 @given(st.integers(1, 5), st.sampled_from([1, 5, 16, 24, 48]), st.integers(1, 9))
 def test_every_part_of_a_row_may_have_a_gate(parts: int, length: int, rows: int) -> None:
     width = parts * length
-    ops = [
+    ops: list[Op] = [
         Linear("y", "x", "w"),
         Linear("gates", "x", "v"),
         GatedActivation("y", "gates", "y", Activation.SIGMOID),
@@ -210,7 +211,7 @@ def test_parts_are_copied_to_their_places(
     length = width + first
     whole = length if shared else parts * length
     out = width + out_first + 2
-    ops = [
+    ops: list[Op] = [
         Linear("y", "x", "w"),
         CopyParts("y", "x", parts, out, width, first, out_first, shared),
         Linear("z", "y", "v"),

@@ -85,7 +85,7 @@ def test_a_product_is_added_to_the_residual(width: int, rows: int, biased: bool,
 @few
 @given(st.integers(1, 80), st.integers(1, 9))
 def test_a_norm_is_added_to_the_residual(width: int, rows: int) -> None:
-    ops = [Linear("y", "x", "w"), RmsNorm("y", "y", "n", 1e-5), Add("x", "x", "y")]
+    ops: list[Op] = [Linear("y", "x", "w"), RmsNorm("y", "y", "n", 1e-5), Add("x", "x", "y")]
     OpCase(width, ops, {"y": width}, "x", {"w": normal(2, width, width), "n": normal(3, width)}).check(
         rows_of([(0, rows)])
     )
@@ -94,7 +94,7 @@ def test_a_norm_is_added_to_the_residual(width: int, rows: int) -> None:
 @few
 @given(st.integers(1, 40), st.integers(1, 9))
 def test_rows_are_added_to_a_third_place(width: int, rows: int) -> None:
-    ops = [Linear("y", "x", "w"), Add("z", "x", "y")]
+    ops: list[Op] = [Linear("y", "x", "w"), Add("z", "x", "y")]
     OpCase(width, ops, {"y": width, "z": width}, "z", {"w": normal(2, width, width)}).check(
         rows_of([(0, rows)])
     )
@@ -105,14 +105,14 @@ def test_rows_are_added_to_a_third_place(width: int, rows: int) -> None:
     st.integers(1, 50), st.sampled_from([8, 32, 96]), st.integers(1, 70), st.sampled_from(list(Activation))
 )
 def test_gates_are_activated(width: int, hidden: int, rows: int, activation: Activation) -> None:
-    ops = [
+    ops: list[Op] = [
         Linear("gate", "x", "g"),
         Linear("up", "x", "u"),
         GatedActivation("gate", "gate", "up", activation),
         Linear("y", "gate", "d"),
     ]
-    weights = {"g": normal(2, hidden, width) / 4, "u": normal(3, hidden, width)}
-    weights["d"] = normal(4, width, hidden) / 10
+    weights = {"g": normal(2, hidden, width, scale=0.25), "u": normal(3, hidden, width)}
+    weights["d"] = normal(4, width, hidden, scale=0.1)
     OpCase(width, ops, {"gate": hidden, "up": hidden, "y": width}, "y", weights).check(
         rows_of([(0, rows)]), tolerance=3e-4
     )

@@ -29,10 +29,10 @@ def test_a_row_that_is_decoded_beside_a_prompt_is_not_a_token_of_it(
 ) -> None:
     monkeypatch.setenv("RASE_PROFILE", "1")
     decoder = load_decoder(tiny_path, threads=1)
-    sequences = np.repeat(np.int32([decoder.new_sequence(), decoder.new_sequence()]), [1, 20])
-    positions = np.int32([0, *range(20)])
+    sequences = np.repeat(np.array([decoder.new_sequence(), decoder.new_sequence()], np.int32), [1, 20])
+    positions = np.array([0, *range(20)], np.int32)
     RUN_COUNTERS.snapshot(reset=True)
-    decoder.forward(Batch(sequences, positions, positions, np.int32([0, 20])))
+    decoder.forward(Batch(sequences, positions, positions, np.array([0, 20], np.int32)))
     decoder.close()
     counts = RUN_COUNTERS.snapshot(reset=True)
     assert (counts["prefill_calls"], counts["prefill_tokens"], counts["decode_steps"]) == (1, 20, 0)

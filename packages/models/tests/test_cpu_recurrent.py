@@ -18,7 +18,6 @@ from rase_models.program import (
     GatedDelta,
     KeyedScan,
     Linear,
-    Op,
     Program,
     SelectiveScan,
     SelectOutputs,
@@ -27,6 +26,8 @@ from rase_models.program import (
     StateScan,
 )
 from rase_models.testing_cases import TOKENS, Floats, normal, weight
+
+StateOp = GatedDelta | KeyedScan | SelectiveScan | Shift | ShortConv | StateScan
 
 few = settings(max_examples=6)
 
@@ -37,18 +38,21 @@ def rows_of(spans: Sequence[tuple[int, int, int]]) -> Rows:
     positions = np.concatenate([np.arange(start, start + count) for _, start, count in spans])
     tokens = (positions * 7 + sequences * 3) % TOKENS
     every, tables = np.arange(len(sequences), dtype=np.int32), np.zeros((0, len(spans), 0), np.int32)
-    slots = np.int32([slot for slot, _, _ in spans])
+    slots = np.array([slot for slot, _, _ in spans], np.int32)
     return Rows(sequences, positions.astype(np.int32), tokens.astype(np.int32), every, tables, slots)
 
 
 class Case:
     """A Program that looks up the inputs of one op, each in a table of its own, and gives its output."""
 
-    def __init__(self, op: Op, inputs: Mapping[str, int], weights: Mapping[str, Floats], state: int) -> None:
-        width = inputs[getattr(op, "x", None) or op.v]
+    def __init__(
+        self, op: StateOp, inputs: Mapping[str, int], weights: Mapping[str, Floats], state: int
+    ) -> None:
+        width = inputs[op.x if hasattr(op, "x") else op.v]
         self.tables = {name: normal(index, TOKENS, size) for index, (name, size) in enumerate(inputs.items())}
         self.tables |= {name: np.abs(self.tables[name]) for name in ("step", "beta") if name in inputs}
-        self.tables |= {name: 1 / (1 + np.exp(self.tables[name])) for name in ("keep",) if name in inputs}
+        if "keep" in inputs:
+            self.tables["keep"] = (1 / (1 + np.exp(self.tables["keep"]))).astype(np.float32)
         self.weights = {**self.tables, **weights, "same": np.eye(width, dtype=np.float32)}
         ops = (
             *(Embed(name, name) for name in inputs),
@@ -127,7 +131,7 @@ def selective_scan(channels: int, size: int) -> Case:
 
 
 def keyed_scan(heads: int, width: int, size: int, *, corrects: bool, reads_before: bool) -> Case:
-    names = ("a", "b") if corrects else (None, None)
+    names: tuple[str | None, str | None] = ("a", "b") if corrects else (None, None)
     op = KeyedScan("out", "q", "k", "v", "keep", heads, 0, *names, scale=0.5, reads_before=reads_before)
     inputs = dict.fromkeys(("q", "k", "keep", *filter(None, names)), heads * size) | {"v": heads * width}
     case = Case(op, inputs, {}, heads * width * size)

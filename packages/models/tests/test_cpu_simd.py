@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from numba import njit
 from numpy.typing import NDArray
 from rase_models.backends.cpu import simd
 from rase_models.backends.cpu.emission.code import Code
@@ -18,7 +17,7 @@ Floats = NDArray[np.float32]
 def over_vectors(function: Callable[..., object]) -> Callable[[int, int, int], None]:
     """Compile a loop that applies a function of f32x16 to float32 arrays by address."""
 
-    @njit(**simd.OPTIONS)
+    @simd.compiled_for_python
     def run(source: int, target: int, count: int) -> None:
         for index in range(count):
             simd.store_f32x16(target + 64 * index, function(simd.load_f32x16(source + 64 * index)))
@@ -46,7 +45,7 @@ def test_exp_ends_in_zero_and_infinity_and_keeps_not_a_number() -> None:
 
 
 def test_exp_of_a_number_has_the_bits_of_a_lane() -> None:
-    @njit(**simd.OPTIONS)
+    @simd.compiled_for_python
     def one_by_one(source: int, target: int, count: int) -> None:
         for index in range(16 * count):
             simd.store_f32(target + 4 * index, simd.exp_f32(simd.load_f32(source + 4 * index)))
@@ -63,12 +62,12 @@ def test_sigmoid_and_tanh_are_accurate() -> None:
 
 
 def test_float16_conversions_are_those_of_numpy() -> None:
-    @njit(**simd.OPTIONS)
+    @simd.compiled_for_python
     def widen(source: int, target: int, count: int) -> None:
         for index in range(count):
             simd.store_f32x16(target + 64 * index, simd.load_f16x16(source + 32 * index))
 
-    @njit(**simd.OPTIONS)
+    @simd.compiled_for_python
     def narrow(source: int, target: int, count: int) -> None:
         for index in range(count):
             simd.store_f16x16(target + 32 * index, simd.load_f32x16(source + 64 * index))
@@ -84,7 +83,7 @@ def test_float16_conversions_are_those_of_numpy() -> None:
         np.testing.assert_array_equal(found, patterns.astype(np.float16))
 
 
-@njit(**simd.OPTIONS)
+@simd.compiled_for_python
 def _multiply_add(source: int, target: int, count: int) -> None:
     for index in range(count):
         base = source + 192 * index
@@ -114,7 +113,7 @@ def test_fma_is_the_same_where_it_is_emulated() -> None:
         without = replace(instruction_set(), has_fma=False)
         return Code(code.builder, without).fma(x, y, z)
 
-    @njit(**simd.OPTIONS)
+    @simd.compiled_for_python
     def run(source: int, target: int, count: int) -> None:
         for index in range(count):
             base = source + 192 * index
@@ -132,7 +131,7 @@ def test_fma_is_the_same_where_it_is_emulated() -> None:
     np.testing.assert_array_equal(found, expected)
 
 
-@njit(**simd.OPTIONS)
+@simd.compiled_for_python
 def _reductions(source: int) -> tuple[float, float]:
     vector = simd.load_f32x16(source)
     return simd.sum_lanes(vector), simd.max_lanes(vector)
@@ -148,7 +147,7 @@ def test_lanes_are_added_in_halves(lanes: list[float]) -> None:
 
 
 def test_rounding_is_half_to_even() -> None:
-    @njit(**simd.OPTIONS)
+    @simd.compiled_for_python
     def run(source: int, target: int) -> None:
         simd.store_i32x16(target, simd.round_to_int(simd.load_f32x16(source)))
 
@@ -160,7 +159,7 @@ def test_rounding_is_half_to_even() -> None:
 
 @pytest.mark.parametrize("count", [-5, 0, 1, 7, 16, 1000])
 def test_lanes_from_a_count_on_are_replaced(count: int) -> None:
-    @njit(**simd.OPTIONS)
+    @simd.compiled_for_python
     def run(source: int, target: int, count: int) -> None:
         simd.store_f32x16(target, simd.keep_first(simd.load_f32x16(source), count, -9.0))
 
@@ -171,7 +170,7 @@ def test_lanes_from_a_count_on_are_replaced(count: int) -> None:
 
 
 def test_lanes_are_rearranged_as_named() -> None:
-    @njit(**simd.OPTIONS)
+    @simd.compiled_for_python
     def run(source: int, target: int) -> None:
         a, b = simd.load_f32x16(source), simd.load_f32x16(source + 64)
         simd.store_f32x16(target, simd.even_lanes(a, b))
@@ -187,7 +186,7 @@ def test_lanes_are_rearranged_as_named() -> None:
 
 
 def test_atomics_change_memory_and_say_what_was_there() -> None:
-    @njit(**simd.OPTIONS)
+    @simd.compiled_for_python
     def run(address: int) -> tuple[int, int, int, int]:
         before = simd.atomic_add(address, 3)
         missed = simd.compare_exchange(address, 99, 1)
@@ -203,10 +202,11 @@ def test_atomics_change_memory_and_say_what_was_there() -> None:
 
 
 def test_the_cycle_counter_does_not_go_back() -> None:
-    @njit(**simd.OPTIONS)
+    @simd.compiled_for_python
     def run() -> int:
         start = simd.cycle_counter()
-        return simd.cycle_counter() - start
+        took: int = simd.cycle_counter() - start
+        return took
 
     assert run() >= 0
 
@@ -218,10 +218,11 @@ def test_a_kernel_is_called_by_its_address() -> None:
     def kernel(thread: int, threads: int, op: int, context: int) -> None:
         simd.store_i64(op, thread + 10 * threads + context)
 
-    @njit(**simd.OPTIONS)
+    @simd.compiled_for_python
     def run(address: int, op: int) -> None:
         simd.call_kernel(address, 1, 2, op, 300)
 
     memory = np.zeros(1, np.int64)
+    assert kernel.address is not None
     run(kernel.address, memory.ctypes.data)
     assert memory[0] == 321

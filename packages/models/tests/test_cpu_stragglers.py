@@ -30,7 +30,7 @@ class Holder:
         start, end = (self.team.words[word // abi.WORD] for word in (abi.PROGRAM, abi.PROGRAM_END))
         self.ops = int(end - start) // abi.OP_BYTES
         words = (ctypes.c_int64 * (int(end - start) // abi.WORD)).from_address(int(start))
-        self._table = np.frombuffer(words, np.int64).reshape(self.ops, -1)
+        self._table = np.frombuffer(memoryview(words), np.int64).reshape(self.ops, -1)
         self.is_held, self._may_go = threading.Event(), threading.Event()
 
     def hold_at(self, op: int) -> None:
@@ -48,7 +48,9 @@ class Holder:
 
         self._kernel = Kernel(kernel)
         self.team.settle()
-        self._table[op, abi.FUNCTION // abi.WORD] = ctypes.cast(self._kernel, ctypes.c_void_p).value
+        address = ctypes.cast(self._kernel, ctypes.c_void_p).value
+        assert address is not None
+        self._table[op, abi.FUNCTION // abi.WORD] = address
 
     def release(self) -> None:
         """Let the worker go on."""
@@ -76,7 +78,12 @@ def held(decoder: ProgramDecoder, op: int, run: Callable[[], object]) -> Holder:
 def is_kept_waiting(action: Callable[[], object], holder: Holder) -> bool:
     """Say whether an action waits for the held worker, and goes on when that does."""
     done = threading.Event()
-    thread = threading.Thread(target=lambda: (action(), done.set()))
+
+    def act() -> None:
+        action()
+        done.set()
+
+    thread = threading.Thread(target=act)
     thread.start()
     waited = not done.wait(0.1)
     holder.release()

@@ -6,6 +6,7 @@ import os
 import sys
 import threading
 import time
+from collections.abc import Iterator
 
 import pytest
 from rase_core.errors import BackendFailure
@@ -31,11 +32,11 @@ def wait_until_gone() -> None:
 
 
 @pytest.fixture
-def team() -> Team:
+def team() -> Iterator[Team]:
     library = kernel_library()
     library.require([*TEAM_KERNELS, ADD])
     made = Team(library, 3)
-    yield made  # type: ignore[misc]
+    yield made
     made.close()
     assert workers() == []
 

@@ -11,7 +11,6 @@ import numpy as np
 import pytest
 from gguf import GGMLQuantizationType
 from gguf.quants import dequantize
-from numba import njit
 from numpy.typing import NDArray
 from rase_core.errors import BackendFailure
 from rase_models.backends.cpu.activations import PANEL_ROWS, panel_nbytes
@@ -26,7 +25,7 @@ from rase_models.backends.cpu.packing import (
     tile,
 )
 from rase_models.backends.cpu.restating import restated
-from rase_models.backends.cpu.simd import OPTIONS, load_f32x16, quantise32
+from rase_models.backends.cpu.simd import compiled_for_python, load_f32x16, quantise32
 from rase_models.gguf import GgmlType
 from rase_models.testing_blocks import random_blocks
 
@@ -53,14 +52,14 @@ def aligned(nbytes: int) -> Bytes:
 def compiled(function: Callable[..., None]) -> Callable[..., None]:
     """Compile a caller of an operation, so that Python can call it."""
 
-    @njit(**OPTIONS)
+    @compiled_for_python
     def caller(*arguments: int) -> None:
         function(*arguments)
 
     return caller
 
 
-@njit(**OPTIONS)
+@compiled_for_python
 def quantise_rows(x: int, records: int, rows: int, columns: int, panel: int, panel_size: int) -> None:
     for index in range(rows):
         for span in range(columns // 32):

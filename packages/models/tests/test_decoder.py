@@ -46,6 +46,7 @@ class SmallRuns:
     def __init__(self, runner: Runner, max_rows: int) -> None:
         self.runner = runner
         self.max_rows = max_rows
+        self.threads = runner.threads
         self.row_counts: list[int] = []
         self.fail_after: int | None = None
 
@@ -82,7 +83,7 @@ def whole(file: GgufFile, program: Program) -> ProgramDecoder:
 
 
 def tokens_of(seed: int, count: int) -> list[int]:
-    return np.random.default_rng(seed).integers(0, VOCAB, count).tolist()
+    return [int(token) for token in np.random.default_rng(seed).integers(0, VOCAB, count)]
 
 
 def batch_of(*rows: tuple[int, int, Sequence[int]], outputs: Sequence[int] | None = None) -> Batch:
@@ -186,7 +187,7 @@ def test_sequences_that_fork_and_go_back_give_the_logits_of_their_tokens(
     decoder: ProgramDecoder, whole: ProgramDecoder, data: st.DataObject
 ) -> None:
     used = decoder.kv_used
-    held = {decoder.new_sequence(): [] for _ in range(2)}
+    held: dict[int, list[int]] = {decoder.new_sequence(): [] for _ in range(2)}
     for _ in range(data.draw(st.integers(1, 5))):
         change(decoder, held, data)
         chosen = data.draw(st.lists(st.sampled_from(list(held)), min_size=1, unique=True))
@@ -270,16 +271,18 @@ def refused_batches(sequence: int, other: int) -> dict[str, Batch]:
     return {
         "rows that do not follow": batch_of((sequence, 4, [1])),
         "rows again": batch_of((sequence, 2, [1])),
-        "positions with a gap": replace(good, positions=np.int32([3, 5, 6, 0, 1])),
-        "rows not adjacent": replace(good, sequences=np.int32([sequence, other, other, sequence, sequence])),
+        "positions with a gap": replace(good, positions=np.array([3, 5, 6, 0, 1], np.int32)),
+        "rows not adjacent": replace(
+            good, sequences=np.array([sequence, other, other, sequence, sequence], np.int32)
+        ),
         "an unknown sequence": batch_of((sequence, 3, [1]), (99, 0, [1])),
-        "outputs out of order": replace(good, outputs=np.int32([2, 1])),
-        "outputs twice": replace(good, outputs=np.int32([1, 1])),
-        "outputs outside": replace(good, outputs=np.int32([5])),
-        "arrays of unequal length": replace(good, tokens=np.int32([1, 2])),
-        "arrays of two dimensions": replace(good, tokens=np.int32([[1, 2]])),
-        "arrays of another type": replace(good, tokens=np.int64([1, 2, 3, 4, 5])),
-        "a token outside the vocabulary": replace(good, tokens=np.int32([1, 2, VOCAB, 4, 5])),
+        "outputs out of order": replace(good, outputs=np.array([2, 1], np.int32)),
+        "outputs twice": replace(good, outputs=np.array([1, 1], np.int32)),
+        "outputs outside": replace(good, outputs=np.array([5], np.int32)),
+        "arrays of unequal length": replace(good, tokens=np.array([1, 2], np.int32)),
+        "arrays of two dimensions": replace(good, tokens=np.array([[1, 2]], np.int32)),
+        "arrays of another type": replace(good, tokens=np.array([1, 2, 3, 4, 5], np.int64)),
+        "a token outside the vocabulary": replace(good, tokens=np.array([1, 2, VOCAB, 4, 5], np.int32)),
         "more than the context": batch_of((other, 0, [1]), (sequence, 3, [1] * CONTEXT)),
     }
 

@@ -81,11 +81,18 @@ def plan_on(tiny_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., M
     """Return what plans for the tiny model on a card with so much free memory."""
     monkeypatch.setitem(sys.modules, __name__, sys.modules[__name__])
 
-    def plan(free: int, **limits: int) -> MemoryPlan:
+    def plan(free: int, kv_memory: int | None = None, max_memory: int | None = None) -> MemoryPlan:
         monkeypatch.setattr(Card, "free", free)
         places = {"cuda": BackendPlace(__name__, "Card")}
         return memory_plan(
-            open_gguf(tiny_path), "cuda", None, 256, SchedulerLimits(), places=places, **limits
+            open_gguf(tiny_path),
+            "cuda",
+            None,
+            256,
+            SchedulerLimits(),
+            kv_memory=kv_memory,
+            max_memory=max_memory,
+            places=places,
         )
 
     return plan

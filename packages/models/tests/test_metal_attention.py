@@ -1,5 +1,6 @@
 """The Metal backend's kernels that attend to a paged cache where it is, run by a C++ compiler."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -43,8 +44,19 @@ class Case:
     dtype: str = "float32"
 
 
-def op_of(key: int, value: int, heads: int = 4, heads_kv: int = 2, **options: object) -> Attention:
-    return replace(Attention("o", "q", "k", "v", 0, heads, heads_kv, key, value, 0.3), **options)
+def op_of(
+    key: int,
+    value: int,
+    heads: int = 4,
+    heads_kv: int = 2,
+    window: int | None = None,
+    chunked: bool = False,
+    soft_cap: float | None = None,
+    sinks: str | None = None,
+    slopes: tuple[float, ...] = (),
+) -> Attention:
+    sizes = (heads, heads_kv, key, value)
+    return Attention("o", "q", "k", "v", 0, *sizes, 0.3, window, chunked, soft_cap, sinks, slopes)
 
 
 CASES = {
@@ -146,7 +158,7 @@ class Rewriting:
     new: str
 
     def __call__(
-        self, name: str, input_names: list[str], output_names: list[str], source: str, header: str
+        self, name: str, input_names: Sequence[str], output_names: Sequence[str], source: str, header: str
     ) -> Kernel:
         return emulated(name, input_names, output_names, source.replace(self.old, self.new), header)
 

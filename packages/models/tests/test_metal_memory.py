@@ -40,7 +40,7 @@ def peak_of(decoder: ProgramDecoder, step: Batch) -> int:
     before = mx.get_active_memory()
     mx.reset_peak_memory()
     decoder.forward(step)
-    return int(mx.get_peak_memory()) - before
+    return int(mx.get_peak_memory() - before)
 
 
 def test_a_step_of_prompts_and_answers_copies_no_cache(tmp_path: Path) -> None:

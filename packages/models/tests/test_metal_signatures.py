@@ -51,7 +51,7 @@ def written(function: Callable[..., object], folder: Path, capfd: pytest.Capture
     except RuntimeError as error:
         pytest.skip(f"this MLX writes no kernels without Metal: {error}")
     texts = re.findall(r"Generated source code for `\w+`:\n```\n(.*?)\n```", capfd.readouterr().out, re.S)
-    return Written({str(re.search(r"\[\[kernel\]\] void (\w+)\(", text)[1]): text for text in texts})
+    return Written({re.findall(r"\[\[kernel\]\] void (\w+)\(", text)[0]: text for text in texts})
 
 
 @pytest.mark.parametrize("type_", BLOCK_FORMATS, ids=lambda type_: type_.name)

@@ -96,12 +96,12 @@ def test_embed_looks_positions_up() -> None:
 
 @pytest.mark.parametrize("x", [0.0, 1.5, -40.0, math.inf])
 def test_soft_cap_bends_values_towards_the_cap(x: float) -> None:
-    got = run_op(SoftCap("x", 30.0), {"x": np.float32([[x]])})["x"]
+    got = run_op(SoftCap("x", 30.0), {"x": np.array([[x]], np.float32)})["x"]
     assert_close(got, [[30 * math.tanh(x / 30)]])
 
 
 def test_activate_needs_no_gate() -> None:
-    got = run_op(Activate("y", "x", Activation.SILU), {"x": np.float32([[0.0, 2.0]])})["y"]
+    got = run_op(Activate("y", "x", Activation.SILU), {"x": np.array([[0.0, 2.0]], np.float32)})["y"]
     assert_close(got, [[0.0, 2 / (1 + math.exp(-2))]])
 
 
@@ -132,7 +132,7 @@ def test_a_rope_may_grow_by_whole_contexts() -> None:
 @pytest.mark.parametrize("gate, up", [(0.5, 1.0), (9.0, -2.0), (-3.0, 20.0), (1.0, -20.0)])
 def test_a_clamped_gate_bounds_both_sides(gate: float, up: float) -> None:
     op = GatedActivation("o", "g", "u", Activation.CLAMPED_SWIGLU)
-    got = run_op(op, {"g": np.float32([[gate]]), "u": np.float32([[up]])})["o"]
+    got = run_op(op, {"g": np.array([[gate]], np.float32), "u": np.array([[up]], np.float32)})["o"]
     x = min(gate, 7)
     assert_close(got, [[x / (1 + math.exp(-1.702 * x)) * (max(-7, min(up, 7)) + 1)]])
 
@@ -140,14 +140,14 @@ def test_a_clamped_gate_bounds_both_sides(gate: float, up: float) -> None:
 def test_one_value_may_be_the_gate_of_a_whole_row() -> None:
     up = normal(0, 2, 3)
     op = GatedActivation("u", "g", "u", Activation.SIGMOID)
-    got = run_op(op, {"g": np.float32([[0.0], [2.0]]), "u": up})["u"]
+    got = run_op(op, {"g": np.array([[0.0], [2.0]], np.float32), "u": up})["u"]
     assert_close(got, up * np.array([[0.5], [1 / (1 + math.exp(-2))]]))
 
 
 def test_every_part_of_a_row_may_have_a_gate() -> None:
     up = normal(0, 1, 6)
     op = GatedActivation("u", "g", "u", Activation.SIGMOID)
-    got = run_op(op, {"g": np.float32([[0.0, 2.0]]), "u": up})["u"]
+    got = run_op(op, {"g": np.array([[0.0, 2.0]], np.float32), "u": up})["u"]
     assert_close(got, up * np.repeat([0.5, 1 / (1 + math.exp(-2))], 3))
 
 

@@ -44,9 +44,9 @@ def rows_at(positions: list[int], outputs: tuple[int, ...] = (0,)) -> Rows:
     count = len(positions)
     return Rows(
         np.zeros(count, np.int32),
-        np.int32(positions),
+        np.array(positions, np.int32),
         np.arange(count, dtype=np.int32),
-        np.int32(outputs),
+        np.array(outputs, np.int32),
         blocks[None, None],
     )
 
@@ -79,7 +79,7 @@ def assert_close(got: Floats, want: object) -> None:
 
 def test_embed_looks_up_and_scales() -> None:
     weight = normal(0, 5, 3)
-    rows = replace(rows_at([0, 1]), tokens=np.int32([4, 1]))
+    rows = replace(rows_at([0, 1]), tokens=np.array([4, 1], np.int32))
     assert_close(run_op(Embed("x", "w", 2.0), {}, {"w": weight}, rows)["x"], 2 * weight[[4, 1]])
 
 
@@ -169,11 +169,11 @@ def test_attention_keeps_sequences_apart() -> None:
     cache.reserve(4)
     buffers = {name: normal(seed, 5, 2) for seed, name in enumerate("qkv")}
     sequences, positions, tables = (
-        np.int32([0, 0, 0, 1, 1]),
-        np.int32([0, 1, 2, 0, 1]),
-        np.int32([[[3], [1]]]),
+        np.array([0, 0, 0, 1, 1], np.int32),
+        np.array([0, 1, 2, 0, 1], np.int32),
+        np.array([[[3], [1]]], np.int32),
     )
-    both = Rows(sequences, positions, np.zeros(5, np.int32), np.int32([]), tables)
+    both = Rows(sequences, positions, np.zeros(5, np.int32), np.array([], np.int32), tables)
     together = run_op(op, buffers, rows=both, caches=(cache,))["o"]
     for own in ([0, 1, 2], [3, 4]):
         rows, parts = rows_at(list(range(len(own)))), {name: buffer[own] for name, buffer in buffers.items()}
@@ -189,7 +189,7 @@ def test_attention_crosses_blocks_in_the_order_of_the_table() -> None:
     for table in ([0, 1], [1, 0]):
         cache = LayerCache(KvLayer(1, 2, 2))
         cache.reserve(2)
-        rows = replace(rows_at(list(range(count))), block_tables=np.int32([[table]]))
+        rows = replace(rows_at(list(range(count))), block_tables=np.array([[table]], np.int32))
         outs.append(run_op(op, buffers, rows=rows, caches=(cache,))["o"])
     np.testing.assert_array_equal(outs[0], outs[1])
     last = naive_attention(op, buffers["q"][-1], buffers["k"], buffers["v"], count - 1)
@@ -214,13 +214,14 @@ def test_gated_activation_multiplies_up_by_the_activated_gate(activation: Activa
 
 
 def test_silu_of_a_very_negative_number_is_zero() -> None:
-    buffers = {"g": np.float32([[-1e4]]), "u": np.float32([[1.0]])}
+    buffers = {"g": np.array([[-1e4]], np.float32), "u": np.array([[1.0]], np.float32)}
     with np.errstate(all="raise", over="ignore"):
         assert run_op(GatedActivation("o", "g", "u", Activation.SILU), buffers)["o"] == 0
 
 
 def test_add_adds_in_place() -> None:
-    assert_close(run_op(Add("x", "x", "y"), {"x": np.float32([[1]]), "y": np.float32([[2]])})["x"], [[3]])
+    buffers = {"x": np.array([[1]], np.float32), "y": np.array([[2]], np.float32)}
+    assert_close(run_op(Add("x", "x", "y"), buffers)["x"], [[3]])
 
 
 @pytest.mark.parametrize("outputs", [(), (1,), (0, 2)])
@@ -260,11 +261,12 @@ def test_moe_ffn_mixes_the_best_experts(seed: int, used: int, normalise: bool, s
 
 
 def test_a_tie_between_experts_goes_to_the_lower_index() -> None:
-    weights = {"r": np.zeros((3, 1)), "g": np.ones((3, 1, 1)), "u": np.ones((3, 1, 1))}
-    weights["d"] = np.array([1.0, 10.0, 100.0]).reshape(3, 1, 1)
+    one = np.ones((3, 1, 1), np.float32)
+    weights = {"r": np.zeros((3, 1), np.float32), "g": one, "u": one}
+    weights["d"] = np.array([1, 10, 100], np.float32).reshape(3, 1, 1)
     op = MoeFfn("o", "x", "r", "g", "u", "d", 3, 2, Activation.SILU)
-    weights = {name: values.astype(np.float32) for name, values in weights.items()}
-    assert_close(run_op(op, {"x": np.float32([[1]])}, weights)["o"], [[5.5 * FORMULAS[Activation.SILU](1.0)]])
+    got = run_op(op, {"x": np.array([[1]], np.float32)}, weights)["o"]
+    assert_close(got, [[5.5 * FORMULAS[Activation.SILU](1.0)]])
 
 
 def test_ops_name_their_tensors() -> None:

@@ -26,7 +26,10 @@ def call(name: object, arguments: object) -> dict[str, object]:
 
 
 def rendered(source: str, calls: list[Any], **message: object) -> str:
-    turns = [{"role": "assistant", "tool_calls": calls, **message}, {"role": "tool", "content": "rain"}]
+    turns: list[dict[str, object]] = [
+        {"role": "assistant", "tool_calls": calls, **message},
+        {"role": "tool", "content": "rain"},
+    ]
     return ChatTemplate(source).render(turns, add_generation_prompt=False)
 
 

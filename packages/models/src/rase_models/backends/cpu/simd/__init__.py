@@ -4,7 +4,7 @@ All pointers are int64. A vector has 16 lanes on every instruction set, floats a
 reductions have one order, so results are the same bits everywhere. All of these are called from compiled
 functions only.
 
-    compiled, OPTIONS               decorate a helper; the options for cfunc and njit
+    compiled, compiled_for_python   decorate a helper; decorate what the interpreter calls
     operation, Code                 make an operation out of emitted LLVM IR (`Code` is in `emission.code`)
     f32x16, i32x16, f64, f32, i32, i64, void   numba types
 
@@ -73,8 +73,8 @@ from rase_models.backends.cpu.simd.memory import (
     store_i64,
 )
 from rase_models.backends.cpu.simd.operation import (
-    OPTIONS,
     compiled,
+    compiled_for_python,
     f32,
     f32x16,
     f64,
@@ -97,7 +97,6 @@ from rase_models.backends.cpu.simd.processor import (
 from rase_models.backends.cpu.simd.quantisation import quantise32
 
 __all__ = [
-    "OPTIONS",
     "absolute",
     "add",
     "atomic_add",
@@ -106,6 +105,7 @@ __all__ = [
     "call_kernel",
     "compare_exchange",
     "compiled",
+    "compiled_for_python",
     "count_from",
     "cycle_counter",
     "divide",

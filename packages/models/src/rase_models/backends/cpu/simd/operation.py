@@ -1,7 +1,7 @@
 """How an emitter becomes something that compiled Python can call, and the vector types that it passes."""
 
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 from typing import Any, Protocol, TypeVar, cast
 
 from llvmlite import ir
@@ -13,7 +13,7 @@ from rase_models.backends.cpu.emission.code import Code
 from rase_models.backends.cpu.emission.types import F32X16, I32X16, Value
 from rase_models.backends.cpu.instruction_set import instruction_set
 
-OPTIONS: dict[str, Any] = {"nogil": True, "error_model": "numpy", "boundscheck": False, "fastmath": False}
+_OPTIONS: dict[str, Any] = {"nogil": True, "error_model": "numpy", "boundscheck": False, "fastmath": False}
 """The options of every compiled function: no bounds checks, no exceptions, floats exactly as written."""
 _CALLED_FROM_COMPILED_CODE: dict[str, Any] = {"no_cpython_wrapper": True, "no_cfunc_wrapper": True}
 """Without entries for other callers a function compiles a third faster; Python must not call it."""
@@ -21,7 +21,7 @@ _CALLED_FROM_COMPILED_CODE: dict[str, Any] = {"no_cpython_wrapper": True, "no_cf
 F = TypeVar("F", bound=Callable[..., Any])
 
 
-class Operation(Protocol):
+class Operation(Hashable, Protocol):
     """A function of compiled code. Calling it from the interpreter is an error."""
 
     def __call__(self, *arguments: Any) -> Any:
@@ -84,4 +84,9 @@ def _positional(count: int) -> inspect.Signature:
 
 def compiled(function: F) -> F:
     """Decorate a function of numbers, addresses and vectors that compiled code calls."""
-    return cast(F, njit(**OPTIONS, **_CALLED_FROM_COMPILED_CODE)(function))
+    return cast(F, njit(**_OPTIONS, **_CALLED_FROM_COMPILED_CODE)(function))
+
+
+def compiled_for_python(function: F) -> F:
+    """Decorate a function of numbers and addresses that the interpreter calls."""
+    return cast(F, njit(**_OPTIONS)(function))
