@@ -12,8 +12,9 @@ nox.options.sessions = ["lint", "types", "imports", "tests"]
 
 PACKAGES = ("core", "models", "api", "cli")
 SOURCES = [f"packages/{name}/src/rase_{name}" for name in PACKAGES]
-TESTS = ["packages/core/tests", "packages/cli/tests", "tests"]
-"""The tests whose types are checked."""
+TESTS = [*(f"packages/{name}/tests" for name in PACKAGES), "tests"]
+SCRIPTS = [".", "benchmarks", "docs"]
+"""The folders outside of packages whose own files are checked, too."""
 
 SYNC_EXTRAS = {"core": (), "models": ("--extra", "cpu"), "api": (), "cli": ("--extra", "serve")}
 """The extras that a package's own tests need."""
@@ -45,7 +46,8 @@ def lint(session: nox.Session) -> None:
 def types(session: nox.Session) -> None:
     """Check types, strictly."""
     sync(session, "--all-packages")
-    session.run("mypy", *SOURCES, *TESTS, *map(str, sorted(Path("benchmarks").glob("*.py"))))
+    scripts = [str(path) for folder in SCRIPTS for path in sorted(Path(folder).glob("*.py"))]
+    session.run("mypy", *SOURCES, *TESTS, *scripts)
 
 
 @nox.session
@@ -108,7 +110,7 @@ for module in pkgutil.walk_packages(package.__path__, name + "."):
 
 GPUS = ("rase_models.backends.cuda", "rase_models.backends.metal")
 
-INSTALLED = {
+INSTALLED: dict[str, list[tuple[str, ...]]] = {
     "rase-core": [("python", "-c", IMPORT_ALL, "rase_core")],
     "rase-models": [("python", "-c", IMPORT_ALL, "rase_models", "rase_models.backends.cpu", *GPUS)],
     "rase-models[cpu]": [
