@@ -3,7 +3,6 @@
 All are int64, the names are byte offsets. Texts are UTF-8, with PADDING bytes after them.
 """
 
-WORD = 8
 PADDING = 8
 
 ENCODING_BYTES = 240

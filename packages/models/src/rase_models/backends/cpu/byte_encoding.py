@@ -7,6 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 from rase_core.progress import Progress
 
+from rase_models.backends.cpu.abi import WORD
 from rase_models.backends.cpu.byte_abi import (
     ASCII,
     BLOCKS,
@@ -36,7 +37,6 @@ from rase_models.backends.cpu.byte_abi import (
     TABLES,
     TAKES_WHOLE,
     TEXT,
-    WORD,
     WRITTEN,
 )
 from rase_models.backends.cpu.kernel_key import KernelKey

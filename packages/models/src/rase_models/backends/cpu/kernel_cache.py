@@ -27,6 +27,7 @@ _SOURCE_FILES = (
     "compiler.py",
     "dequantisation.py",
     "drawing_abi.py",
+    "encoding_abi.py",
     "instruction_set.py",
     "kernel_key.py",
     "machine_code.py",

@@ -7,6 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 from rase_core.progress import Progress
 
+from rase_models.backends.cpu.abi import WORD
 from rase_models.backends.cpu.kernel_key import KernelKey
 from rase_models.backends.cpu.kernel_library import kernel_library
 from rase_models.backends.cpu.paging import paged
@@ -27,7 +28,6 @@ from rase_models.backends.cpu.trie_abi import (
     TEXTS_FROM,
     UNIT_COUNT,
     UNITS,
-    WORD,
 )
 from rase_models.backends.cpu.words import Words, words_of
 

@@ -3,8 +3,6 @@
 Texts are arrays of int32 code points.
 """
 
-WORD = 8
-
 # An index of texts: what `index_texts` fills and `merge_text` looks into.
 INDEX_BYTES = 64
 SLOTS = 0
@@ -27,31 +25,25 @@ FIRST_ID = 0x110000
 
 PRIME = (1 << 31) - 1
 
-# The merging of a text.
-MERGING_BYTES = 112
-PIECES = 0
+# The merging of a text: what follows the words of `encoding_abi`.
+MERGING_BYTES = 104
+PIECES = 40
 """Address of the index of the tokens; values are ids."""
-COSTS = 8
+COSTS = 48
 """Address of the index of what pairs may merge; values are ranks, the lowest goes first."""
-JOINT = 16
+JOINT = 56
 """The code point that COSTS has between the texts of a pair, or 0."""
-PAIRS = 24
+PAIRS = 64
 """Address of bits, by the hash of two code points (below): whether something may merge between them."""
-BYTES = 32
+BYTES = 72
 """Address of int32 [256], the token of each byte, or -1."""
-UNKNOWN = 40
+UNKNOWN = 80
 """The token of what has no other, or -1."""
-TEXT = 48
-LENGTH = 56
-IDS = 64
-"""Address of the int32 ids to write, four for each code point at most."""
-MEMORY = 72
-"""Address of MEMORY_BYTES for each code point, aligned to 8."""
-WRITTEN = 80
-"""How many ids were written; negative where no token stands for a part of the text."""
-
 PAIR_ODD = 88
 PAIR_SHIFT = 96
 """The hash of two code points is (left * odd + right) * odd >> shift, in 32 bits."""
 
 MEMORY_BYTES = 64
+"""For each code point."""
+MOST_IDS = 4
+"""Of a code point: its bytes."""

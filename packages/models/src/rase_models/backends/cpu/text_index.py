@@ -20,8 +20,8 @@ from rase_models.backends.cpu.text_abi import (
     SLOTS,
     STARTS,
     VALUES,
-    WORD,
 )
+from rase_models.backends.cpu.words import Words, words_of
 
 INDEX_KERNEL = KernelKey("index_texts")
 _FIRST_BASE = 1 << 21  # above all code points
@@ -49,25 +49,24 @@ class TextIndex:
         lengths = np.fromiter(map(len, texts), np.int32, len(texts))
         np.cumsum(lengths + 1, out=starts[1:])
         slots = np.zeros(1 << max(_SLOTS_PER_TEXT * len(texts), 1).bit_length(), np.int64)
-        values = np.ascontiguousarray(values, np.int32)
-        self._arrays: dict[int, NDArray[np.generic]] = {
+        self._kept: Words = {
             SLOTS: slots,
+            MASK: len(slots) - 1,
             CODES: codes,
             STARTS: starts,
-            VALUES: values,
+            VALUES: np.ascontiguousarray(values, np.int32),
+            COUNT: len(texts),
+            LONGEST: int(lengths.max(initial=0)),
+            BASE: base,
         }
-        numbers = {MASK: len(slots) - 1, COUNT: len(texts), LONGEST: int(lengths.max(initial=0)), BASE: base}
-        self._words = np.zeros(INDEX_BYTES // WORD, np.int64)
-        for offset, value in (*numbers.items(), *((at, a.ctypes.data) for at, a in self._arrays.items())):
-            self._words[offset // WORD] = value
+        self._words = words_of(self._kept, INDEX_BYTES)
         library.entry(INDEX_KERNEL)(0, 1, self.address, 0)
 
     def with_values(self, values: NDArray[np.int32]) -> Self:
         """Return an index of the same texts, which mean something else."""
         other = object.__new__(type(self))
-        other._arrays = {**self._arrays, VALUES: np.ascontiguousarray(values, np.int32)}
-        other._words = self._words.copy()
-        other._words[VALUES // WORD] = other._arrays[VALUES].ctypes.data
+        other._kept = {**self._kept, VALUES: np.ascontiguousarray(values, np.int32)}
+        other._words = words_of(other._kept, INDEX_BYTES)
         return other
 
     @property

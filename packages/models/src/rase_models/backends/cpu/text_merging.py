@@ -12,22 +12,19 @@ from rase_models.backends.cpu.text_abi import (
     BYTES,
     COSTS,
     FIRST_ID,
-    IDS,
     JOINT,
-    LENGTH,
-    MEMORY,
     MEMORY_BYTES,
     MERGING_BYTES,
+    MOST_IDS,
     PAIR_ODD,
     PAIR_SHIFT,
     PAIRS,
     PIECES,
-    TEXT,
     UNKNOWN,
-    WORD,
-    WRITTEN,
 )
+from rase_models.backends.cpu.text_encoding import TextEncoding
 from rase_models.backends.cpu.text_index import INDEX_KERNEL, TextIndex, random_base
+from rase_models.backends.cpu.words import Words
 from rase_models.tokenizers.merge_table import (
     NEIGHBOUR_ODD,
     NEIGHBOUR_SHIFT,
@@ -39,7 +36,6 @@ from rase_models.tokenizers.merge_table import (
 
 _MERGE_KERNEL = KernelKey("merge_text")
 _ID = "\ud800"  # which no text has
-_MOST_IDS = 4  # of a code point: its bytes
 
 
 class TextMerging:
@@ -48,44 +44,33 @@ class TextMerging:
     def __init__(self, table: MergeTable, progress: Progress | None = None) -> None:
         library = kernel_library()
         library.require([INDEX_KERNEL, _MERGE_KERNEL], progress)
-        self._kernel = library.entry(_MERGE_KERNEL)
         pairs = separated(table.pairs)
-        self._pieces, self._costs = _indexes(library, table, pairs)
-        self._pairs = np.packbits(neighbours(pairs, table.joint).hashed(), bitorder="little")
-        self._bytes = np.ascontiguousarray(table.byte_ids, np.int32)
-        self._words = np.zeros(MERGING_BYTES // WORD, np.int64)
-        for offset, value in (
-            (PIECES, self._pieces.address),
-            (COSTS, self._costs.address),
-            (JOINT, ord(table.joint) if table.joint else 0),
-            (PAIRS, self._pairs.ctypes.data),
-            (PAIR_ODD, NEIGHBOUR_ODD),
-            (PAIR_SHIFT, NEIGHBOUR_SHIFT),
-            (BYTES, self._bytes.ctypes.data),
-            (UNKNOWN, -1 if table.unknown is None else table.unknown),
-        ):
-            self._words[offset // WORD] = value
+        pieces, costs = self._indexes = _indexes(library, table, pairs)
+        settings: Words = {
+            PIECES: pieces.address,
+            COSTS: costs.address,
+            JOINT: ord(table.joint) if table.joint else 0,
+            PAIRS: np.packbits(neighbours(pairs, table.joint).hashed(), bitorder="little"),
+            PAIR_ODD: NEIGHBOUR_ODD,
+            PAIR_SHIFT: NEIGHBOUR_SHIFT,
+            BYTES: np.ascontiguousarray(table.byte_ids, np.int32),
+            UNKNOWN: -1 if table.unknown is None else table.unknown,
+        }
+        self._encoding = TextEncoding(
+            _MERGE_KERNEL,
+            settings,
+            MERGING_BYTES,
+            memory_bytes=MEMORY_BYTES,
+            most_ids=MOST_IDS,
+            progress=progress,
+        )
 
     def ids(self, parts: Sequence[int | str]) -> list[int] | None:
         """Return the ids of the parts of a text, of which integers are ids already.
 
         No two texts are neighbours. Returns None where no token stands for a part of one.
         """
-        codes = _codes(parts)
-        ids = np.empty(_MOST_IDS * len(codes), np.int32)
-        memory = np.empty(MEMORY_BYTES * len(codes) // WORD, np.int64)
-        words = self._words.copy()
-        for offset, value in (
-            (TEXT, codes.ctypes.data),
-            (LENGTH, len(codes)),
-            (IDS, ids.ctypes.data),
-            (MEMORY, memory.ctypes.data),
-        ):
-            words[offset // WORD] = value
-        self._kernel(0, 1, int(words.ctypes.data), 0)
-        written = int(words[WRITTEN // WORD])
-        found: list[int] | None = None if written < 0 else ids[:written].tolist()
-        return found
+        return self._encoding.ids(_codes(parts))
 
 
 def _codes(parts: Sequence[int | str]) -> NDArray[np.uint32]:

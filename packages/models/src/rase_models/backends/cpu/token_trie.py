@@ -9,15 +9,14 @@ from rase_core.progress import Progress
 
 from rase_models.backends.cpu.kernel_key import KernelKey
 from rase_models.backends.cpu.kernel_library import kernel_library
+from rase_models.backends.cpu.text_encoding import TextEncoding
 from rase_models.backends.cpu.trie_abi import (
     COUNT,
     CUTS,
     DATA,
     EDGE_MASK,
     EDGES,
-    IDS,
-    LENGTH,
-    MEMORY,
+    ENCODING_BYTES,
     MEMORY_BYTES,
     MOST_CHARACTERS,
     NODE_BITS,
@@ -25,16 +24,12 @@ from rase_models.backends.cpu.trie_abi import (
     ODD,
     SCORES,
     STARTS,
-    TEXT,
-    TEXT_BYTES,
     TREES,
     TRIE,
     TRIE_BYTES,
     UNKNOWN,
     UNKNOWN_SCORE,
     VALUES,
-    WORD,
-    WRITTEN,
 )
 from rase_models.backends.cpu.words import Words, words_of
 
@@ -85,29 +80,19 @@ class TrieEncoding:
     """The encoding of texts by a kernel that walks a tree; may be used from many threads."""
 
     def __init__(self, kernel: str, trie: TokenTrie, settings: Words, progress: Progress | None) -> None:
-        library, key = kernel_library(), KernelKey(kernel)
-        library.require([key], progress)
-        self._kernel, self._kept = library.entry(key), (trie, settings)
-        self._words = words_of({TRIE: trie.address, **settings}, TEXT_BYTES)
+        self._trie = trie
+        self._encoding = TextEncoding(
+            KernelKey(kernel),
+            {TRIE: trie.address, **settings},
+            ENCODING_BYTES,
+            memory_bytes=MEMORY_BYTES,
+            most_ids=1,
+            progress=progress,
+        )
 
     def ids(self, data: bytes) -> list[int] | None:
         """Return the ids of a text of UTF-8; None where a part of it has none, or it is too long for this."""
-        size, words = len(data), self._words.copy()
-        if size > _MOST_BYTES:
-            return None
-        memory = np.empty(MEMORY_BYTES * (size + 1) // WORD, np.int64)
-        ids, source = np.empty(size, np.int32), np.frombuffer(data, np.uint8)
-        for offset, value in (
-            (TEXT, source.ctypes.data),
-            (LENGTH, size),
-            (IDS, ids.ctypes.data),
-            (MEMORY, memory.ctypes.data),
-        ):
-            words[offset // WORD] = value
-        self._kernel(0, 1, int(words.ctypes.data), 0)
-        written = int(words[WRITTEN // WORD])
-        found: list[int] | None = None if written < 0 else ids[:written].tolist()
-        return found
+        return None if len(data) > _MOST_BYTES else self._encoding.ids(np.frombuffer(data, np.uint8))
 
 
 def likeliest_tokens(

@@ -3,8 +3,6 @@
 A tree has a node for each beginning of a token. Texts are UTF-8.
 """
 
-WORD = 8
-
 # A tree: what `grow_trie` fills and the others walk.
 TRIE_BYTES = 80
 EDGES = 0
@@ -26,30 +24,23 @@ TREES = 64
 
 NODE_BITS = 26
 
-# One text.
-TEXT_BYTES = 96
-TRIE = 0
+# The encoding of a text: what follows the words of `encoding_abi`.
+ENCODING_BYTES = 88
+TRIE = 40
 """Address of the tree."""
-TEXT = 8
-LENGTH = 16
-IDS = 24
-"""Address of the int32 ids to write, one for each byte at most."""
-WRITTEN = 32
-"""How many ids, or bytes, were written; negative where there is no token for a part of the text."""
-UNKNOWN = 40
+UNKNOWN = 48
 """The token of what has no other, or -1."""
-SCORES = 48
+SCORES = 56
 """Address of float64 [tokens]."""
-UNKNOWN_SCORE = 56
+UNKNOWN_SCORE = 64
 """Address of the float64 score of a character that has no token."""
-CUTS = 64
+CUTS = 72
 """1 where `▁` begins a text of its own."""
-MEMORY = 72
-"""Address of MEMORY_BYTES for each byte and once more, aligned to 8."""
 MOST_CHARACTERS = 80
 """Of a word; longer ones are unknown."""
 
 MEMORY_BYTES = 16
+"""For each byte and once more."""
 
 # The replacing of characters.
 REPLACING_BYTES = 80

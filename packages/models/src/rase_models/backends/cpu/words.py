@@ -6,7 +6,7 @@ from typing import TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from rase_models.backends.cpu.text_abi import WORD
+from rase_models.backends.cpu.abi import WORD
 
 Words: TypeAlias = Mapping[int, int | NDArray[np.generic]]
 """By byte offset; the arrays must live as long as the kernel is called."""

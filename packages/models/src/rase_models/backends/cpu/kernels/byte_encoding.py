@@ -20,7 +20,7 @@ from rase_models.backends.cpu.kernels.byte_index import (
     rank_of,
     slot_of,
 )
-from rase_models.backends.cpu.kernels.heap import drop_root, push
+from rase_models.backends.cpu.kernels.symbols import END, VALUE, get, merge, put, split
 from rase_models.backends.cpu.kernels.text_cutting import cut, last_ends
 from rase_models.backends.cpu.simd import compiled, load_i32, load_i64, store_i32, store_i64
 from rase_models.backends.cpu.simd.text import load_u8
@@ -28,9 +28,7 @@ from rase_models.backends.cpu.simd.text import load_u8
 _SHORT = 64
 """Bytes of a word in which the first merge is looked for one by one."""
 
-# What the memory holds for a symbol of a long word, by the place of its first byte.
-_END, _ID, _BEFORE = 0, 4, 8
-_SYMBOL_BYTES = 16
+_ID = VALUE
 
 
 @compiled
@@ -92,57 +90,28 @@ def _merge_short(op: int, ids: int, ranks: int, count: int) -> int:
 
 
 @compiled
-def _get(memory: int, symbol: int, field: int) -> int:
-    return int(load_i32(memory + symbol * _SYMBOL_BYTES + field))
+def _rank_of(op: int, word: int, memory: int, left: int, right: int) -> int:
+    rank = rank_of(op, get(memory, left, _ID), get(memory, right, _ID))
+    return -1 if rank == NO_RANK else rank
 
 
 @compiled
-def _set(memory: int, symbol: int, field: int, value: int) -> None:
-    store_i32(memory + symbol * _SYMBOL_BYTES + field, value)
-
-
-@compiled
-def _consider(op: int, memory: int, left: int, right: int, heap: int, count: int) -> int:
-    """Enter two neighbours into the heap if they may merge; returns its count."""
-    rank = rank_of(op, _get(memory, left, _ID), _get(memory, right, _ID))
-    if rank == NO_RANK:
-        return count
-    push(heap, count, rank << 32 | left, right << 32 | _get(memory, right, _END))
-    return count + 1
+def _join(op: int, memory: int, left: int, right: int, rank: int) -> None:
+    put(memory, left, _ID, _joined(op, rank))
 
 
 @compiled
 def _merge_long(op: int, word: int, length: int, memory: int) -> bool:
     """Merge the symbols of a word until no two can; returns whether all bytes have an id."""
-    known, heap, count, missing = load_i64(op + BYTE_IDS), memory + length * _SYMBOL_BYTES, 0, 0
+    known, missing = load_i64(op + BYTE_IDS), 0
+    split(memory, length)
     for at in range(length):
         token = int(load_i32(known + 4 * load_u8(word + at)))
         missing |= token
-        _set(memory, at, _ID, token)
-        _set(memory, at, _END, at + 1)
-        _set(memory, at, _BEFORE, at - 1)
-    if missing < 0:
-        return False
-    for at in range(length - 1):
-        count = _consider(op, memory, at, at + 1, heap, count)
-    while count > 0:
-        key, ends = load_i64(heap), load_i64(heap + 8)
-        left, right, end = key & 0xFFFFFFFF, ends >> 32, ends & 0xFFFFFFFF
-        count -= 1
-        drop_root(heap, count)
-        # Either may have merged with another one since.
-        if _get(memory, left, _END) != right or _get(memory, right, _END) != end:
-            continue
-        _set(memory, left, _ID, _joined(op, key >> 32))
-        _set(memory, left, _END, end)
-        _set(memory, right, _END, 0)
-        if end < length:
-            _set(memory, end, _BEFORE, left)
-            count = _consider(op, memory, left, end, heap, count)
-        before = _get(memory, left, _BEFORE)
-        if before >= 0:
-            count = _consider(op, memory, before, left, heap, count)
-    return True
+        put(memory, at, _ID, token)
+    if missing >= 0:
+        merge(op, word, length, memory, _rank_of, _join)
+    return missing >= 0
 
 
 @compiled
@@ -152,9 +121,9 @@ def _write_long(op: int, word: int, length: int, out: int) -> int:
     if not _merge_long(op, word, length, memory):
         return -1
     while at < length:
-        store_i32(out, _get(memory, at, _ID))
+        store_i32(out, get(memory, at, _ID))
         out += 4
-        at = _get(memory, at, _END)
+        at = get(memory, at, END)
     return out
 
 

@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from rase_models.backends.cpu.encoding_abi import IDS, LENGTH, MEMORY, TEXT, WRITTEN
 from rase_models.backends.cpu.kernels.token_trie import child, value_at
 from rase_models.backends.cpu.kernels.utf8 import width_of
 from rase_models.backends.cpu.simd import (
@@ -14,18 +15,7 @@ from rase_models.backends.cpu.simd import (
     store_i64,
 )
 from rase_models.backends.cpu.simd.text import load_u8
-from rase_models.backends.cpu.trie_abi import (
-    CUTS,
-    IDS,
-    LENGTH,
-    MEMORY,
-    SCORES,
-    TEXT,
-    TRIE,
-    UNKNOWN,
-    UNKNOWN_SCORE,
-    WRITTEN,
-)
+from rase_models.backends.cpu.trie_abi import CUTS, SCORES, TRIE, UNKNOWN, UNKNOWN_SCORE
 
 # What the memory holds for a place in a text: the best way to it.
 _SCORE, _START, _TOKEN = 0, 8, 12

@@ -2,18 +2,11 @@
 
 from typing import Any
 
+from rase_models.backends.cpu.encoding_abi import IDS, LENGTH, TEXT, WRITTEN
 from rase_models.backends.cpu.kernels.token_trie import child, value_at
 from rase_models.backends.cpu.simd import compiled, load_i64, store_i32, store_i64
 from rase_models.backends.cpu.simd.text import load_u8
-from rase_models.backends.cpu.trie_abi import (
-    IDS,
-    LENGTH,
-    MOST_CHARACTERS,
-    TEXT,
-    TRIE,
-    UNKNOWN,
-    WRITTEN,
-)
+from rase_models.backends.cpu.trie_abi import MOST_CHARACTERS, TRIE, UNKNOWN
 
 _SPACE = 0x20
 

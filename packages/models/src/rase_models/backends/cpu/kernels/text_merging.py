@@ -2,7 +2,8 @@
 
 from typing import Any
 
-from rase_models.backends.cpu.kernels.heap import drop_root, push
+from rase_models.backends.cpu.encoding_abi import IDS, LENGTH, MEMORY, TEXT, WRITTEN
+from rase_models.backends.cpu.kernels.symbols import END, SECOND_VALUE, VALUE, get, merge, put, split
 from rase_models.backends.cpu.kernels.text_index import code_at, hash_of, joined, times, value_of
 from rase_models.backends.cpu.simd import compiled, load_i32, load_i64, store_i32, store_i64
 from rase_models.backends.cpu.text_abi import (
@@ -10,93 +11,42 @@ from rase_models.backends.cpu.text_abi import (
     BYTES,
     COSTS,
     FIRST_ID,
-    IDS,
     JOINT,
-    LENGTH,
-    MEMORY,
     PAIR_ODD,
     PAIR_SHIFT,
     PAIRS,
     PIECES,
-    TEXT,
     UNKNOWN,
-    WRITTEN,
 )
 
-# What the memory holds for a symbol, by the place of its first code point in the word.
-_END, _HASH, _POWER, _BEFORE = 0, 4, 8, 12
-_SYMBOL_BYTES = 16
+_HASH, _POWER = VALUE, SECOND_VALUE
 
 
 @compiled
-def _get(memory: int, symbol: int, field: int) -> int:
-    return int(load_i32(memory + symbol * _SYMBOL_BYTES + field))
-
-
-@compiled
-def _set(memory: int, symbol: int, field: int, value: int) -> None:
-    store_i32(memory + symbol * _SYMBOL_BYTES + field, value)
-
-
-@compiled
-def _consider(op: int, word: int, memory: int, left: int, right: int, heap: int, count: int) -> int:
-    """Enter two neighbours into the heap if they may merge; returns its count."""
+def _rank_of(op: int, word: int, memory: int, left: int, right: int) -> int:
     costs, joint = load_i64(op + COSTS), load_i64(op + JOINT)
-    key = _get(memory, left, _HASH)
+    key = get(memory, left, _HASH)
     if joint > 0:
         key = joined(key, load_i64(costs + BASE), hash_of(joint))
-    key = joined(key, _get(memory, right, _POWER), _get(memory, right, _HASH))
-    end = _get(memory, right, _END)
-    rank = value_of(costs, key, word, left, right, end, joint)
-    if rank < 0:
-        return count
-    push(heap, count, rank << 32 | left, right << 32 | end)
-    return count + 1
+    key = joined(key, get(memory, right, _POWER), get(memory, right, _HASH))
+    return value_of(costs, key, word, left, right, get(memory, right, END), joint)
+
+
+@compiled
+def _join(op: int, memory: int, left: int, right: int, rank: int) -> None:
+    power = get(memory, right, _POWER)
+    put(memory, left, _HASH, joined(get(memory, left, _HASH), power, get(memory, right, _HASH)))
+    put(memory, left, _POWER, times(get(memory, left, _POWER), power))
 
 
 @compiled
 def _split(op: int, word: int, length: int, memory: int) -> None:
     """Make a symbol of each code point."""
     base = load_i64(load_i64(op + COSTS) + BASE)
+    split(memory, length)
     for at in range(length):
-        _set(memory, at, _END, at + 1)
-        _set(memory, at, _HASH, hash_of(code_at(word, at)))
-        _set(memory, at, _POWER, base)
-        _set(memory, at, _BEFORE, at - 1)
-
-
-@compiled
-def _join(memory: int, left: int, right: int, end: int, length: int) -> None:
-    """Let a symbol take its right neighbour, which is none any more."""
-    power = _get(memory, right, _POWER)
-    _set(memory, left, _HASH, joined(_get(memory, left, _HASH), power, _get(memory, right, _HASH)))
-    _set(memory, left, _POWER, times(_get(memory, left, _POWER), power))
-    _set(memory, left, _END, end)
-    _set(memory, right, _END, 0)
-    if end < length:
-        _set(memory, end, _BEFORE, left)
-
-
-@compiled
-def _merge(op: int, word: int, length: int, memory: int) -> None:
-    """Merge the symbols of a word until no two can."""
-    heap, count = memory + length * _SYMBOL_BYTES, 0
-    for at in range(length - 1):
-        count = _consider(op, word, memory, at, at + 1, heap, count)
-    while count > 0:
-        left, ends = load_i64(heap) & 0xFFFFFFFF, load_i64(heap + 8)
-        right, end = ends >> 32, ends & 0xFFFFFFFF
-        count -= 1
-        drop_root(heap, count)
-        # Either may have merged with another one since.
-        if _get(memory, left, _END) != right or _get(memory, right, _END) != end:
-            continue
-        _join(memory, left, right, end, length)
-        if end < length:
-            count = _consider(op, word, memory, left, end, heap, count)
-        before = _get(memory, left, _BEFORE)
-        if before >= 0:
-            count = _consider(op, word, memory, before, left, heap, count)
+        put(memory, at, _HASH, hash_of(code_at(word, at)))
+        put(memory, at, _POWER, base)
 
 
 @compiled
@@ -138,8 +88,8 @@ def _write(op: int, word: int, length: int, memory: int, out: int) -> int:
     """Write the ids of the symbols of a word; returns where they end, or -1."""
     pieces, start = load_i64(op + PIECES), 0
     while start < length and out >= 0:
-        end = _get(memory, start, _END)
-        token = value_of(pieces, _get(memory, start, _HASH), word, start, -1, end, 0)
+        end = get(memory, start, END)
+        token = value_of(pieces, get(memory, start, _HASH), word, start, -1, end, 0)
         if token >= 0:
             store_i32(out, token)
             out += 4
@@ -168,7 +118,7 @@ def _encode(op: int, word: int, length: int, memory: int, out: int) -> int:
         store_i32(out, code - FIRST_ID)
         return out + 4
     _split(op, word, length, memory)
-    _merge(op, word, length, memory)
+    merge(op, word, length, memory, _rank_of, _join)
     return _write(op, word, length, memory, out)
 
 
