@@ -2,7 +2,8 @@
 
 import ctypes
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from rase_core.errors import UnencodableText
@@ -20,8 +21,28 @@ _HUGE = 1 << 18
 """Characters of a text whose tokens take so much memory that it is given back at once."""
 
 
+class LibraryFault(Exception):
+    """What the library raised, by its message."""
+
+
+@contextmanager
+def library_faults() -> Iterator[None]:
+    """Raise LibraryFault of what the library raises: bare exceptions, and panics, which are none."""
+    try:
+        yield
+    except BaseException as error:
+        if type(error) in (Exception, TypeError, ValueError) or type(error).__name__ == "PanicException":
+            raise LibraryFault(str(error)) from error
+        raise
+
+
 def library_ids(library: "Library", text: str, *, add_special_tokens: bool) -> list[int]:
-    """Return the ids of a text; other threads run meanwhile if it is long. Raises what the library raises."""
+    """Return the ids of a text; other threads run meanwhile if it is long. Raises LibraryFault."""
+    with library_faults():
+        return _ids(library, text, add_special_tokens)
+
+
+def _ids(library: "Library", text: str, add_special_tokens: bool) -> list[int]:
     if len(text) <= _SHORT:
         ids: list[int] = library.encode(text, add_special_tokens=add_special_tokens).ids
         return ids
@@ -38,19 +59,15 @@ def text_ids(library: "Library", text: str, parts: Iterable[str]) -> list[int]:
     """Return the ids of a text; UnencodableText naming the first of its parts that no token stands for."""
     try:
         return library_ids(library, text, add_special_tokens=False)
-    except BaseException as error:
-        if not is_library_fault(error):
-            raise
+    except LibraryFault as error:
         lost = (part for part in parts if _is_lost(library, part))
         raise UnencodableText(next(map(repr, lost), "a part of the text")) from error
 
 
 def _is_lost(library: "Library", part: str) -> bool:
     try:
-        library.encode(part, add_special_tokens=False)
-    except BaseException as error:
-        if not is_library_fault(error):
-            raise
+        library_ids(library, part, add_special_tokens=False)
+    except LibraryFault:
         return True
     return False
 
@@ -61,8 +78,3 @@ def _give_memory_back() -> None:
         trim = getattr(ctypes.CDLL(None), "malloc_trim", None)
         if trim is not None:
             trim(0)
-
-
-def is_library_fault(error: BaseException) -> bool:
-    """Tell whether an exception is one that the library raises: a bare one, or a panic."""
-    return type(error) in (Exception, TypeError, ValueError) or type(error).__name__ == "PanicException"

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from rase_core.errors import TokenizerError
 
-from rase_models.tokenizers.library import is_library_fault
+from rase_models.tokenizers.library import LibraryFault, library_faults
 from rase_models.tokenizers.pieces import is_text, spellable
 from rase_models.tokenizers.pre_tokenizers import PreTokenizer
 from rase_models.tokenizers.vocabulary import Vocabulary
@@ -39,11 +39,10 @@ def merging_library(
     if len(writable) < len(vocabulary.ids):
         pairs = [(left, right) for left, right in pairs if _makes_text(vocabulary, writable, left, right)]
     try:
-        model = models.BPE(spellable(writable), pairs, ignore_merges=pre.ignore_merges, **options)
-    except BaseException as error:
-        if is_library_fault(error) or isinstance(error, UnicodeError):
-            raise misfit(vocabulary, merges) from error
-        raise
+        with library_faults():
+            model = models.BPE(spellable(writable), pairs, ignore_merges=pre.ignore_merges, **options)
+    except (LibraryFault, UnicodeError) as error:
+        raise misfit(vocabulary, merges) from error
     return Tokenizer(model)
 
 

@@ -17,7 +17,7 @@ from tokenizers.models import BPE, Unigram
 
 from rase_models.tokenizers.byte_level import byte_level_bytes
 from rase_models.tokenizers.end_of_generation import end_names
-from rase_models.tokenizers.library import NO_TOKEN, is_library_fault, library_ids
+from rase_models.tokenizers.library import NO_TOKEN, LibraryFault, library_faults, library_ids
 from rase_models.tokenizers.library_losses import library_losses
 from rase_models.tokenizers.literal_library import literal_library
 from rase_models.tokenizers.pieces import BytesOf, literal_bytes, sentencepiece_bytes
@@ -68,7 +68,7 @@ def _narrowed(path: Path, library: Library, size: int) -> Library:
     """Return a tokenizer without the added tokens of `size` and above."""
     document = json.loads(library.to_str())
     document["added_tokens"] = [token for token in document["added_tokens"] if token["id"] < size]
-    with _library_faults(path):
+    with _naming(path):
         return Library.from_str(json.dumps(document))
 
 
@@ -87,7 +87,7 @@ class _LibraryEncoder:
     @cached_property
     def _literal(self) -> Library:
         # A copy, since the switch is a property of the whole tokenizer and other threads use that one.
-        with _library_faults(self._path):
+        with _naming(self._path):
             return literal_library(self._library)
 
 
@@ -120,9 +120,7 @@ def _encoded(library: Library, text: str, add_special_tokens: bool) -> list[int]
     """Return the ids of a text; None when it has a part that no token stands for."""
     try:
         return library_ids(library, text, add_special_tokens=add_special_tokens)
-    except BaseException as error:
-        if not is_library_fault(error):
-            raise
+    except LibraryFault:
         return None
 
 
@@ -134,13 +132,12 @@ def _unencodable(library: Library, text: str) -> str:
 
 
 @contextmanager
-def _library_faults(path: Path) -> Iterator[None]:
-    """Turn what the library raises into TokenizerError."""
+def _naming(path: Path) -> Iterator[None]:
+    """Turn what the library raises into TokenizerError with the name of the file."""
     try:
-        yield
-    except BaseException as error:
-        if not is_library_fault(error):
-            raise
+        with library_faults():
+            yield
+    except LibraryFault as error:
         raise TokenizerError(
             f"{path}: not a tokenizer.json: {error}",
             "attach the tokenizer.json of the model's own repository",
@@ -152,7 +149,7 @@ def _read(path: Path) -> Library:
         data = file.read(_MOST_BYTES + 1)
     if len(data) > _MOST_BYTES:
         raise TokenizerError(f"{path}: more than {_MOST_BYTES >> 20} MiB, too long for a tokenizer.json")
-    with _library_faults(path):
+    with _naming(path):
         library = Library.from_buffer(data)
         if isinstance(library.model, BPE) and library.model.unk_token is None:
             library.model.unk_token = NO_TOKEN
@@ -195,7 +192,7 @@ def _strips_space(step: dict[str, Any]) -> bool:
 
 
 def _rules(path: Path, library: Library, special: dict[str, int], added: frozenset[int]) -> SpecialRules:
-    with _library_faults(path):
+    with _naming(path):
         first = _first_added(library)
     by_name = next((special[name] for name in _BOS_NAMES if name in special), None)
     names = {token: i for i in added if (token := library.id_to_token(i)) is not None}
