@@ -7,10 +7,12 @@ has the one of Qwen2 or Qwen3. Runs in an interpreter with numpy, gguf and llama
 """
 
 import argparse
+from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
 from gguf import GGUFReader, GGUFWriter
+from numpy.typing import NDArray
 
 SIZES = {  # width, layers, feed-forward width, query heads
     "0.6b": (1024, 28, 3072, 16),
@@ -25,9 +27,20 @@ TYPES |= {"IQ4_XS": 30, "BF16": 32}
 
 def write(path: Path, size: str, vocabulary: Path) -> None:
     """Write a model in F16 with an embedding that is also the output matrix."""
-    width, layers, hidden, heads = SIZES[size]
     writer, rng = GGUFWriter(path, "qwen3"), np.random.default_rng(0)
     tokens = add_vocabulary(writer, vocabulary)
+    add_sizes(writer, size)
+    for name, shape in shapes(size, tokens):
+        writer.add_tensor(f"{name}.weight", random_weight(rng, shape))
+    writer.write_header_to_file()
+    writer.write_kv_data_to_file()
+    writer.write_tensors_to_file()
+    writer.close()
+
+
+def add_sizes(writer: GGUFWriter, size: str) -> None:
+    """Say how large the model is."""
+    width, layers, hidden, heads = SIZES[size]
     writer.add_block_count(layers)
     writer.add_context_length(32768)
     writer.add_embedding_length(width)
@@ -39,38 +52,34 @@ def write(path: Path, size: str, vocabulary: Path) -> None:
     writer.add_layer_norm_rms_eps(1e-6)
     writer.add_rope_freq_base(1e6)
 
-    def matrix(name: str, rows: int, columns: int) -> None:
-        values = rng.standard_normal((rows, columns), dtype=np.float32) * np.float32(columns**-0.5)
-        writer.add_tensor(f"{name}.weight", values.astype(np.float16))
 
-    def vector(name: str, count: int) -> None:
-        writer.add_tensor(f"{name}.weight", (1 + 0.1 * rng.standard_normal(count)).astype(np.float32))
-
-    matrix("token_embd", tokens, width)
-    vector("output_norm", width)
+def shapes(size: str, tokens: int) -> Iterator[tuple[str, tuple[int, ...]]]:
+    """Yield the names of all weights, and how many rows and columns each has."""
+    width, layers, hidden, heads = SIZES[size]
+    block = {
+        "attn_norm": (width,),
+        "ffn_norm": (width,),
+        "attn_q_norm": (HEAD,),
+        "attn_k_norm": (HEAD,),
+        "attn_q": (heads * HEAD, width),
+        "attn_k": (KV_HEADS * HEAD, width),
+        "attn_v": (KV_HEADS * HEAD, width),
+        "attn_output": (width, heads * HEAD),
+        "ffn_gate": (hidden, width),
+        "ffn_up": (hidden, width),
+        "ffn_down": (width, hidden),
+    }
+    yield from {"token_embd": (tokens, width), "output_norm": (width,)}.items()
     for layer in range(layers):
-        block = f"blk.{layer}"
-        for name, count in (
-            ("attn_norm", width),
-            ("ffn_norm", width),
-            ("attn_q_norm", HEAD),
-            ("attn_k_norm", HEAD),
-        ):
-            vector(f"{block}.{name}", count)
-        for name, rows, columns in (
-            ("attn_q", heads * HEAD, width),
-            ("attn_k", KV_HEADS * HEAD, width),
-            ("attn_v", KV_HEADS * HEAD, width),
-            ("attn_output", width, heads * HEAD),
-            ("ffn_gate", hidden, width),
-            ("ffn_up", hidden, width),
-            ("ffn_down", width, hidden),
-        ):
-            matrix(f"{block}.{name}", rows, columns)
-    writer.write_header_to_file()
-    writer.write_kv_data_to_file()
-    writer.write_tensors_to_file()
-    writer.close()
+        yield from ((f"blk.{layer}.{name}", shape) for name, shape in block.items())
+
+
+def random_weight(rng: np.random.Generator, shape: tuple[int, ...]) -> NDArray[np.floating]:
+    """Return a matrix in F16, or a norm's vector about 1 in F32."""
+    if len(shape) == 1:
+        return (1 + 0.1 * rng.standard_normal(shape)).astype(np.float32)
+    scaled = rng.standard_normal(shape, dtype=np.float32) * np.float32(shape[1] ** -0.5)
+    return scaled.astype(np.float16)
 
 
 def add_vocabulary(writer: GGUFWriter, path: Path) -> int:
