@@ -98,7 +98,7 @@ def memory_plan(
     with library_faults(device):
         needs = backend.memory_needs(program, file.tensors, threads, context_length)
         block_nbytes = backend.block_nbytes(program, choose_kv_type(kv_type, backend.kv_types))
-    vocabulary = _WORD_NBYTES * sum(len(file.strings(key, default=())) for key in _VOCABULARY)
+    vocabulary = _vocabulary_nbytes(file)
     workspace = needs.workspace + 4 * program.vocab_size * limits.running
     state_nbytes = 4 * sum(program.state_sizes)
     left = None if max_memory is None else max_memory - needs.weights - workspace - vocabulary
@@ -106,8 +106,7 @@ def memory_plan(
     own = _left_on_device(needs, has_states=state_nbytes > 0)
     budget = _budget(kv_memory, max_memory, left, own, has_states=state_nbytes > 0)
     budget.check(block_nbytes)
-    if own is not None:
-        budget = budget.within(own, block_nbytes, context_blocks)
+    budget = budget if own is None else budget.within(own, block_nbytes, context_blocks)
     tokens = budget.tokens(block_nbytes, context_blocks)
     return MemoryPlan(
         weights=needs.weights,
@@ -119,6 +118,10 @@ def memory_plan(
         context_length=context_length,
         kv_budget=budget,
     )
+
+
+def _vocabulary_nbytes(file: GgufFile) -> int:
+    return _WORD_NBYTES * sum(len(file.strings(key, default=())) for key in _VOCABULARY)
 
 
 def _left_on_device(needs: MemoryNeeds, *, has_states: bool) -> int | None:

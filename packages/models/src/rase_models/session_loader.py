@@ -120,16 +120,10 @@ class SessionLoader:
         attached = _attached_tokenizer(manifest)
         with self._explaining(manifest):
             file = open_gguf(manifest.weights_path)
-            _check_architecture(manifest, file)
-            _check_parts(manifest, file)
-            if fallback is None:
-                check_gpu_layers(self.gpu_layers, layers_of(file), device)
-            plan = self._plan(file, device, manifest.context_length)
-            self._tell_of_context(manifest, plan)
+            plan = self._checked_plan(manifest, file, device, is_wanted=fallback is None)
             room(plan, check)
-            vocab_size = build_program(file).vocab_size
             tokenizer = tokenizer_from_gguf(file) if attached is None else attached
-        tokenizer = fitted(tokenizer, file, vocab_size)
+        tokenizer = fitted(tokenizer, file, build_program(file).vocab_size)
         template = _template(manifest, file, tokenizer)
         with self._explaining(manifest):
             decoder = _verified(manifest, file, partial(self._decoder, file, device, plan))
@@ -149,6 +143,18 @@ class SessionLoader:
                 layers_of(file),
                 partial(replace(self, progress=None)._spare, manifest, room),
             )
+
+    def _checked_plan(
+        self, manifest: ModelManifest, file: GgufFile, device: str, *, is_wanted: bool
+    ) -> MemoryPlan:
+        """Plan for a file once it is what was registered, and the device, if wanted, can have its layers."""
+        _check_architecture(manifest, file)
+        _check_parts(manifest, file)
+        if is_wanted:
+            check_gpu_layers(self.gpu_layers, layers_of(file), device)
+        plan = self._plan(file, device, manifest.context_length)
+        self._tell_of_context(manifest, plan)
+        return plan
 
     def _tell_of_context(self, manifest: ModelManifest, plan: MemoryPlan) -> None:
         if self.context_length is not None and self.context_length > plan.context_length:

@@ -10,6 +10,7 @@ from rase_models.program import Activation, Add, GatedActivation, Linear, MoeFfn
 
 SCORINGS: Mapping[int, Scoring] = MappingProxyType({1: Scoring.SOFTMAX, 2: Scoring.SIGMOID})
 """By the value of `expert_gating_func`."""
+_SEPARATE = "experts in separate tensors: convert the model again to merge them"
 
 
 def has_experts(b: ProgramBuilder, layer: int) -> bool:
@@ -29,14 +30,20 @@ def choose_experts(
     b: ProgramBuilder, differences: Differences, layer: int, x: str, router_x: str | None = None
 ) -> str:
     """Emit the choice of experts by what x says, or another buffer, and their networks."""
+    prefix, inner = f"blk.{layer}.ffn_", b.sizes.expert_lengths[layer]
+    read_scoring(b, differences.experts.scoring)  # which refuses a file that says otherwise
+    b.tensors.refuse(f"{prefix}gate.0.weight", _SEPARATE)
+    op = _moe_ffn(b, differences, layer, x, router_x)
+    b.emit(_biased(b, _scaled(b, differences, op, prefix), layer, inner))
+    return op.out
+
+
+def _moe_ffn(b: ProgramBuilder, differences: Differences, layer: int, x: str, router_x: str | None) -> MoeFfn:
+    """Ask for the matrices of a choice of experts."""
     sizes, prefix, choice = b.sizes, f"blk.{layer}.ffn_", differences.experts
-    read_scoring(b, choice.scoring)  # which refuses a file that says otherwise
     count, width, inner = sizes.expert_count, b.width(x), sizes.expert_lengths[layer]
-    b.tensors.refuse(
-        f"{prefix}gate.0.weight", "experts in separate tensors: convert the model again to merge them"
-    )
     gate, up = _gate_and_up(b, prefix, count, inner, width)
-    op = MoeFfn(
+    return MoeFfn(
         out=b.buffer("update", width),
         x=x,
         router=b.tensors.matrix(f"{prefix}gate_inp.weight", count, width),
@@ -54,8 +61,6 @@ def choose_experts(
         weighs_inputs=choice.weighs_inputs,
         router_x=router_x,
     )
-    b.emit(_biased(b, _scaled(b, differences, op, prefix), layer, inner))
-    return op.out
 
 
 def _biased(b: ProgramBuilder, op: MoeFfn, layer: int, inner: int) -> MoeFfn:

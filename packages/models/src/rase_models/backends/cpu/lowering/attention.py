@@ -81,16 +81,8 @@ def _attend(low: Lowering, step: Attention) -> None:
     _check_lengths(step)
     low.need_scratch(shapes.attention_scratch_nbytes(step.value_length))
     low.lowered.value_length = max(low.lowered.value_length, step.value_length)
-    table, words = _tile_table(low, step), _cache_words(low, step)
-    words |= {
-        abi.TILES: table,
-        abi.WINDOW: step.window or 0,
-        abi.CHUNKED: int(step.chunked),
-        abi.SCALE: step.scale,
-    }
-    words |= {abi.SOFT_CAP: step.soft_cap or 0.0, abi.SLOPES: low.constants(step.slopes)}
-    words |= {abi.SINKS: 0 if step.sinks is None else low.vector(step.sinks)}
-    words |= low.floats_in(step.q, abi.Q, abi.Q_STRIDE)
+    table = _tile_table(low, step)
+    words = _attention_words(low, step, table)
     reads: list[Resource] = [("floats", step.q), ("cache", step.layer), ("tiles", table)]
     whole_records = step.value_length % 32 == 0
     if whole_records:
@@ -99,16 +91,25 @@ def _attend(low: Lowering, step: Attention) -> None:
         outputs, flags = low.floats_out(step.out)
         writes, flags = [("floats", step.out)], flags | abi.WRITE_FLOATS
     words |= outputs
-    low.emit(_kernel(low, "attend"), words, reads, [*writes, ("spans", None)], flags)
-    low.emit(
-        KernelKey("merge_spans"),
-        words,
-        [("spans", None), ("tiles", table)],
-        [*writes, ("spans", None)],
-        flags,
-    )
+    spans: Resource = ("spans", None)
+    low.emit(_kernel(low, "attend"), words, reads, [*writes, spans], flags)
+    low.emit(KernelKey("merge_spans"), words, [spans, ("tiles", table)], [*writes, spans], flags)
     if not whole_records:
         low.quantise_if_wanted(step.out)
+
+
+def _attention_words(low: Lowering, step: Attention, table: int) -> Words:
+    return {
+        **_cache_words(low, step),
+        **low.floats_in(step.q, abi.Q, abi.Q_STRIDE),
+        abi.TILES: table,
+        abi.WINDOW: step.window or 0,
+        abi.CHUNKED: int(step.chunked),
+        abi.SCALE: step.scale,
+        abi.SOFT_CAP: step.soft_cap or 0.0,
+        abi.SLOPES: low.constants(step.slopes),
+        abi.SINKS: 0 if step.sinks is None else low.vector(step.sinks),
+    }
 
 
 def _check_lengths(step: Attention) -> None:
