@@ -215,7 +215,8 @@ def test_a_prompt_alone_is_told(smol: openai.OpenAI) -> None:
     choice = completion.choices[0]
     assert (choice.text, choice.finish_reason) == (PROMPT, "length")
     assert choice.logprobs is not None
-    assert len(choice.logprobs.tokens or ()) == completion.usage.prompt_tokens  # type: ignore[union-attr]
+    assert completion.usage is not None
+    assert len(choice.logprobs.tokens or ()) == completion.usage.prompt_tokens
 
 
 def test_a_real_chat_tells_the_same_streamed(smol: openai.OpenAI) -> None:
