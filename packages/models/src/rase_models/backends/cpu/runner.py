@@ -47,9 +47,9 @@ class CpuRunner:
             packed = WeightLoader(repacker, arena).load(program, weights)
         lowered = lower(program, packed, MAX_ROWS, arena, fused=fused, kv_type=kv_type)
         kernels = kernels_of(lowered.rows)
-        library.require(
-            kernels.union(TEAM_KERNELS, RANKER_KERNELS), progress
-        )  # at once: they compile side by side
+        at_once = kernels.union(TEAM_KERNELS, RANKER_KERNELS)  # they compile side by side
+        library.require(at_once, progress)
+        table = OpTable(lowered.rows, {key: library.address(key) for key in kernels}, arena)
         self._team = Team(library, max(self._decoding, self._prefilling))
         self._watch = CoreWatch(self._team.threads)
         self._ranker = Ranker(library)
@@ -57,9 +57,7 @@ class CpuRunner:
         self._memory: RunMemory | None = None
         self._profile: RunProfile | None = None
         try:
-            self._load(
-                OpTable(lowered.rows, {key: library.address(key) for key in kernels}, arena), lowered, arena
-            )
+            self._load(table, lowered, arena)
         except BaseException:
             self.close()
             raise
