@@ -252,8 +252,8 @@ def digest(names: Sequence[str]) -> str:
     return result.hexdigest()
 
 
-FEW = ["q4_0x2", "q4_k", "q6_k", "iq2_s", "f16"]
-"""Whole blocks, blocks in blocks with minima and without, a codebook, floats."""
+FEW = ["q4_0x2", "q4_k", "q6_k", "iq2_s", "mxfp4x1", "f16"]
+"""Whole blocks, blocks in blocks with minima and without, a codebook, blocks at odd addresses, floats."""
 MOST = [forms[0].name for forms in PACKED_FORMATS.values() if forms[0].name not in ALIKE]
 
 

@@ -227,8 +227,8 @@ class Code:
     # Vectors of packed bytes, as 16 int32 of 4 bytes each.
 
     def load_words(self, address: Value) -> Value:
-        """Load 64 bytes as 16 int32, at a multiple of 32 bytes."""
-        return self.load(address, vector(I32, LANES), 32)
+        """Load 64 bytes as 16 int32, at a multiple of 16 bytes, as in MXFP4's blocks of 16 + 256."""
+        return self.load(address, vector(I32, LANES), 16)
 
     def keep_bits(self, words: Value, mask: int) -> Value:
         """Apply an 8-bit mask to every byte."""
