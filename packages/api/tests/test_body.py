@@ -4,7 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from rase_api.body import MOST_OBJECTS, parse_object
-from rase_api.errors import InvalidJson
+from rase_api.errors import InvalidJson, InvalidValue
+from rase_api.schemas.tools import parsed_arguments
 
 values = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(),
@@ -61,6 +62,32 @@ def test_any_bytes_are_an_object_or_invalid_json(body: bytes) -> None:
 def test_what_is_not_plain_json_is_refused(body: bytes) -> None:
     with pytest.raises(InvalidJson):
         parse_object(body)
+
+
+@pytest.mark.parametrize(
+    ("body", "words"),
+    [
+        (b'{"a":', "The body is not valid JSON: a value is expected, at line 1, column 6."),
+        (b'{"a":NaN}', "The body is not valid JSON: NaN is not a number that JSON has."),
+        (
+            b"\xef\xbb\xbf{}",
+            "The body is not valid JSON: it begins with a byte order mark, at line 1, column 1.",
+        ),
+        (b'{"a":' + b"9" * 5000 + b"}", "The body has a number that is too large."),
+        (b"[" * 200_000, "The body is nested too deeply."),
+    ],
+    ids=lambda value: repr(value[:12]),
+)
+def test_a_fault_is_told_in_own_words(body: bytes, words: str) -> None:
+    with pytest.raises(InvalidJson) as caught:
+        parse_object(body)
+    assert caught.value.message == words
+
+
+def test_arguments_of_a_call_in_the_history_that_are_no_json_are_told_in_own_words() -> None:
+    for text, words in (("9" * 5000, "more than 4300 digits"), ("{", "a key in double quotes is expected")):
+        with pytest.raises(InvalidValue, match=f"Invalid value for 'x': not valid JSON .*{words}"):
+            parsed_arguments(text, "x")
 
 
 def test_a_whole_surrogate_pair_is_a_character() -> None:

@@ -42,9 +42,11 @@ def test_each_option_is_a_format(tmp_path: Path) -> None:
     ("arguments", "word"),
     [
         (("--json-object", "--regex", "a"), "cannot be combined"),
-        (("--json-schema", "{"), "not valid JSON"),
+        (("--json-schema", "{"), "not valid JSON: a key in double quotes is expected"),
+        (("--json-schema", '{"minimum": ' + "9" * 5000 + "}"), "a whole number has more than 4300 digits$"),
+        (("--json-schema", '{"minimum": NaN}'), "NaN is not a number that JSON has"),
         (("--json-schema", "[]"), "expected an object"),
-        (("--json-schema", ""), "not valid JSON"),
+        (("--json-schema", ""), "not valid JSON: a value is expected"),
         (("--regex", "", "--json-object"), "cannot be combined"),
     ],
 )

@@ -77,7 +77,12 @@ def smol_written(rase: Run, smollm2_path: Path) -> str:
     ("arguments", "message"),
     [
         (("--kwargs", "[1]", "Hi"), "expected a JSON object"),
-        (("--kwargs", "{", "Hi"), "--kwargs: not JSON"),
+        (
+            ("--kwargs", "{", "Hi"),
+            "--kwargs: not JSON: a key in double quotes is expected, at line 1, column 2",
+        ),
+        (("--kwargs", '{"a": NaN}', "Hi"), "--kwargs: not JSON: NaN is not a number that JSON has"),
+        (("--kwargs", f'{{"a": {"9" * 5000}}}', "Hi"), "a whole number has more than 4300 digits; expected"),
         (("--kwargs", '{"messages": []}', "Hi"), "'messages' is not a variable"),
         (("--messages", "nowhere.json"), "nowhere.json"),
         ((), "standard input is empty"),

@@ -214,8 +214,10 @@ def test_lines_become_tasks(engine: Engine, tmp_path: Path, tiny_path: Path) -> 
 @pytest.mark.parametrize(
     ("text", "reason"),
     [
-        ("{", "no JSON"),
-        (b"\xff", "no JSON"),
+        ("{", "no JSON: a key in double quotes is expected, at line"),
+        (b"\xff", "no JSON: it is not UTF-8 at byte 0"),
+        ('{"custom_id": ' + "9" * 5000 + "}", "no JSON: a whole number has more than 4300 digits"),
+        ('{"custom_id": NaN}', "no JSON: NaN is not a number"),
         ("[" * 100_000, "nested too deeply"),
         ("[]", "expected an object, found list"),
         (line(7), "custom_id: expected a string"),

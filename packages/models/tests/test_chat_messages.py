@@ -41,8 +41,8 @@ OK = {"role": "user", "content": "hi"}
         ),
         ([{"role": "user", "content": [{"type": "text"}]}], r"messages\[0\]: content\[0\]"),
         ([{"role": "user", "content": ["hi"]}], r"messages\[0\]: content\[0\]: .* found str 'hi'"),
-        ([{"role": "user", "content": "a", "x": object()}], r"messages\[0\]: expected JSON values"),
-        ([{"role": "user", "content": "a", "x": float("nan")}], r"messages\[0\]: expected JSON values"),
+        ([{"role": "user", "content": "a", "x": object()}], r"messages\[0\]: expected what JSON has"),
+        ([{"role": "user", "content": "a", "x": float("nan")}], r"messages\[0\]: expected what JSON has"),
     ],
 )
 def test_a_faulty_conversation_is_named_by_its_place(messages: Any, reason: str) -> None:
@@ -87,7 +87,7 @@ def test_an_assistant_that_calls_tools_needs_no_content() -> None:
 
 def test_further_variables_must_be_json() -> None:
     assert ChatTemplate("{{ x.a[1] }}").render([OK], x={"a": (1, 2)}) == "2"
-    with pytest.raises(InvalidParameter, match=r"invalid x: .expected JSON values, found object"):
+    with pytest.raises(InvalidParameter, match=r"invalid x: .*expected what JSON has, found object"):
         ChatTemplate("{{ x }}").render([OK], x=object())
 
 

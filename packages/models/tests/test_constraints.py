@@ -203,7 +203,7 @@ REFUSED: tuple[tuple[object, str], ...] = (
     ({"items": {"oneOf": [{"type": "integer"}, {"multipleOf": 2}]}}, "'oneOf' at #/items: "),
     ({"properties": {"a": {"properties": {"b": {"not": {"type": "integer"}}}}}}, "'not' at #/properties/a/p"),
     ({"properties": {"a/b": {"type": "string", "format": "zork"}}}, "'format' at #/properties/a~1b: .*zork"),
-    ({"items": {"pattern": "(?=a)b"}}, "'pattern' at #/items: no regex: look-around"),
+    ({"items": {"pattern": "(?=a)b"}}, "'pattern' at #/items: no regex: look-ahead and look-behind"),
     ({"patternProperties": {"(": {}}}, "'patternProperties' at #: no regex"),
     ({"prefixItems": [{}, {"type": "zork"}]}, "'type' at #/prefixItems/1: .*zork"),
     ({"allOf": [{"$ref": "#/nowhere"}]}, "'.ref' at #/allOf/0: .*nowhere"),
@@ -267,6 +267,9 @@ def test_a_schema_admits_what_it_describes_and_nothing_else(
     assert [text for text in invalid if admits(compiler, tokenizer, form, text)] == []
 
 
+FOREIGN = re.compile(r"lexer|look-?around|target type|EOF|prematurely| \^ |got \(|get_error|compliant")
+"""Words of the libraries that find the faults."""
+
 INNER = re.compile(r"\n|<state>|panic|start:|%json|%llguidance|json-schema:|\d \| ")
 """What only those who wrote the grammars that a format becomes can make sense of."""
 
@@ -321,7 +324,23 @@ def test_patterns_choices_and_grammars_admit_what_they_say(
         (ResponseFormat.grammar("root ::= a\na ::= b\nb ::= a"), "nothing satisfies it"),
         (ResponseFormat.grammar(""), "root"),
         (ResponseFormat.grammar("\x00"), "GBNF"),
-        (ResponseFormat.grammar("garbage"), "Expected"),
+        (ResponseFormat.grammar("garbage"), "line 1: expected ::= before the end"),
+        (ResponseFormat.grammar("root ::= [a"), "line 1: a text or class has no end"),
+        (ResponseFormat.grammar('root ::= "\\x"'), r"line 1: no such escape: \\x"),
+        (ResponseFormat.grammar("root ::= <x>"), "line 1: expected name before '<x>'"),
+        (ResponseFormat.grammar('x ::= "a"'), "it has no rule 'root'"),
+        (ResponseFormat.grammar('root ::= "a"{99999999999999999999}'), "a number is too large"),
+        (ResponseFormat.grammar('start: "a" %'), "line 1, column 13: a character does not belong there"),
+        (ResponseFormat.grammar("start: %json {"), "a schema within it is no JSON"),
+        (ResponseFormat.grammar('start: %regex {"x":1}'), "%regex is not followed by"),
+        (ResponseFormat.grammar("start: <[99999999]>"), "the vocabulary has no token 99999999"),
+        (ResponseFormat.regex(r"\bfoo"), "anchors and word boundaries are not supported"),
+        (ResponseFormat.regex("*"), "a repetition has nothing before it"),
+        (ResponseFormat.regex("a(?>b)"), "no such group or flag"),
+        (ResponseFormat.regex("a{2,1}"), "a repetition count range ends before it begins"),
+        (ResponseFormat.regex("\\u12"), "an escape is not complete"),
+        (ResponseFormat.json_schema({"format": "nope", "type": "string"}), "no format nope is known"),
+        (ResponseFormat.json_schema({"minLength": 1e30, "type": "string"}), "expected a whole number, found"),
         (ResponseFormat.grammar("start: nowhere"), 'line 1, column 8: unknown name: "nowhere"'),
         (ResponseFormat.grammar("start: ("), "line 1"),
         (ResponseFormat.grammar("start: /(/"), "unclosed group"),
@@ -338,6 +357,13 @@ def test_what_cannot_be_followed_is_refused_with_the_reason(
     with pytest.raises(UnenforceableFormat, match=word) as caught:
         compiler.compile(form)
     assert not INNER.search(caught.value.reason) and len(caught.value.reason) < 600
+    assert not FOREIGN.search(caught.value.reason)
+
+
+def test_a_schema_of_what_json_has_not_is_refused_in_own_words() -> None:
+    for schema in ({"minimum": float("nan")}, {"const": {1, 2}}, {"minimum": 10**5000}):
+        with pytest.raises(UnenforceableFormat, match="it holds what JSON has not, such as NaN"):
+            ResponseFormat.json_schema(schema)
 
 
 def test_a_schema_of_too_many_parts_is_refused() -> None:

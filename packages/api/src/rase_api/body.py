@@ -2,10 +2,10 @@
 
 import asyncio
 import json
-import math
 import re
 from collections.abc import AsyncIterator
 
+from rase_core.json_text import NestedTooDeeply, NotJson, NumberTooLarge, parse_json
 from starlette.requests import Request
 
 from rase_api.errors import BodyTimeout, BodyTooLarge, InvalidJson, UnsupportedMediaType, clipped
@@ -42,19 +42,17 @@ def parse_object(body: bytes) -> dict[str, object]:
     """
     try:
         text = body.decode()
-        value = json.loads(
-            text, parse_constant=_refuse_constant, parse_float=_finite, object_pairs_hook=_Objects().take
-        )
+        value = parse_json(text, _Objects().take)
         if SURROGATE.search(text):
             json.dumps(value, ensure_ascii=False).encode()
     except UnicodeError as error:
         raise InvalidJson("The body is not valid Unicode.") from error
-    except json.JSONDecodeError as error:
-        raise InvalidJson(f"The body is not valid JSON: {error}.") from error
-    except RecursionError as error:
+    except NestedTooDeeply as error:
         raise InvalidJson("The body is nested too deeply.") from error
-    except ValueError as error:  # the only one left: Python's bound on the digits of an integer
+    except NumberTooLarge as error:
         raise InvalidJson("The body has a number that is too large.") from error
+    except NotJson as error:
+        raise InvalidJson(f"The body is not valid JSON: {error}.") from error
     if not isinstance(value, dict):
         raise InvalidJson("The body must be a JSON object.")
     return value
@@ -85,17 +83,6 @@ async def _chunks(request: Request, patience: float) -> AsyncIterator[bytes]:
         except TimeoutError:
             raise BodyTimeout(f"No more of the body came for {patience:g} seconds.") from None
         yield chunk
-
-
-def _refuse_constant(name: str) -> float:
-    raise InvalidJson(f"The body is not valid JSON: {name} is not a number.")
-
-
-def _finite(digits: str) -> float:
-    number = float(digits)
-    if not math.isfinite(number):
-        raise InvalidJson("The body has a number that is too large.")
-    return number
 
 
 class _Objects:

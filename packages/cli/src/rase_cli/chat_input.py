@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
+from rase_core.json_text import NotJson, parse_json
 
 from rase_cli.prompts import read_prompt, read_text
 
@@ -96,8 +97,7 @@ def _is_function(item: object) -> bool:
 
 def _parsed(text: str, source: str, expected: str) -> object:
     try:
-        parsed: object = json.loads(text)
-    except (ValueError, RecursionError) as error:
+        return parse_json(text)
+    except NotJson as error:
         what = f"not JSON: {error}" if text else "empty"
         raise click.UsageError(f"{source}: {what}; expected {expected}") from error
-    return parsed

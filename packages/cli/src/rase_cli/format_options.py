@@ -1,11 +1,11 @@
 """What an answer must look like, as command-line options by one table."""
 
-import json
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
+from rase_core.json_text import NotJson, parse_json
 
 from rase_cli.prompts import read_text
 from rase_cli.settings import Body
@@ -56,8 +56,8 @@ def _schema(value: str) -> "ResponseFormat":
     from rase_models.constraints import ResponseFormat
 
     try:
-        schema = json.loads(_text(value))
-    except (ValueError, RecursionError) as error:
+        schema = parse_json(_text(value))
+    except NotJson as error:
         raise click.UsageError(f"--json-schema is not valid JSON: {error}") from error
     if not isinstance(schema, dict | bool):
         raise click.UsageError("--json-schema is no JSON schema: expected an object")

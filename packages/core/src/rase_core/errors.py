@@ -77,7 +77,7 @@ class InvalidAlias(StoreError):
     """A text cannot be another name of a model, or cannot be taken for one: why."""
 
     def __init__(self, alias: object, reason: str, advice: str | None = None) -> None:
-        super().__init__(f"alias {_shown(alias)}: {reason}", advice)
+        super().__init__(f"alias {shown(alias)}: {reason}", advice)
         self.alias, self.reason = alias, reason
 
 
@@ -226,7 +226,7 @@ class InvalidParameter(RequestError):
     """A parameter has a value outside its range: of a request, a registration or of loading a model."""
 
     def __init__(self, parameter: str, value: object, expected: str) -> None:
-        super().__init__(f"invalid {parameter}: {_shown(value)}, expected {expected}")
+        super().__init__(f"invalid {parameter}: {shown(value)}, expected {expected}")
         self.parameter, self.value, self.expected = parameter, value, expected
 
 
@@ -386,10 +386,10 @@ class InvalidLogits(BackendFailure):
         self.position, self.count = position, count
 
 
-def _shown(value: object) -> str:
+def shown(value: object) -> str:
     """Return a value as Python writes it, cut to a line."""
     try:
         text = repr(value)
-    except ValueError:  # a whole number of thousands of digits
+    except (ValueError, RecursionError):  # of thousands of digits, or nested as deeply
         return f"a very large {type(value).__name__}"
     return text if len(text) <= _MOST_SHOWN else f"{text[:_MOST_SHOWN]}…"

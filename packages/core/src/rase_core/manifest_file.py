@@ -26,6 +26,7 @@ from rase_core.model_file import irregularity
 from rase_core.model_id import check_alias
 from rase_core.registration import Registration
 from rase_core.sampling import GenerationConfig
+from rase_core.toml_text import parse_toml
 from rase_core.weights_identity import WeightsIdentity
 
 if TYPE_CHECKING:
@@ -56,7 +57,7 @@ def read_registration(path: Path) -> tuple[Registration, WeightsIdentity]:
     missing.
     """
     text = _decode(path, _read(path))
-    root = ManifestTable(path, text, _parse(text, path).unwrap())
+    root = ManifestTable(path, text, parse_toml(text, path).unwrap())
     identity = _identity(root.values, _source(root))
     kind = next((kind for kind in ModelKind if kind.value == root.values.get("kind")), None)
     return _registration(root, kind), identity
@@ -81,7 +82,7 @@ def rewrite_manifest(manifest: ModelManifest, path: Path) -> str:
     Raises InvalidManifest when that is not TOML.
     """
     try:
-        previous = _parse(_decode(path, _read(path)), path)
+        previous = parse_toml(_decode(path, _read(path)), path)
     except FileNotFoundError:
         previous = None
     return _render(manifest, previous)
@@ -89,7 +90,7 @@ def rewrite_manifest(manifest: ModelManifest, path: Path) -> str:
 
 def parse_manifest(text: str, path: Path) -> ModelManifest:
     """Return the manifest that a TOML text describes; `path` is for messages. Raises InvalidManifest."""
-    root = ManifestTable(path, text, _parse(text, path).unwrap())
+    root = ManifestTable(path, text, parse_toml(text, path).unwrap())
     model_id = root.string("id")
     if model_id != path.stem:
         raise root.error("id", f"is {model_id!r}, but the file is named {path.name!r}")
@@ -164,18 +165,6 @@ def _decode(path: Path, content: bytes) -> str:
     except UnicodeDecodeError as error:
         line = content.count(b"\n", 0, error.start) + 1
         raise InvalidManifest(path, "is not UTF-8 text", line=line) from error
-
-
-def _parse(text: str, path: Path) -> "TOMLDocument":
-    import tomlkit
-    from tomlkit.exceptions import ParseError, TOMLKitError
-
-    try:
-        return tomlkit.parse(text)
-    except ParseError as error:
-        raise InvalidManifest(path, f"is not TOML: {error}", line=error.line) from error
-    except (TOMLKitError, ValueError, RecursionError) as error:
-        raise InvalidManifest(path, f"is not TOML: {error}") from error
 
 
 def _registration(root: ManifestTable, kind: ModelKind | None) -> Registration:

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from difflib import get_close_matches
 from pathlib import Path
 
-from rase_core.errors import InvalidManifest
+from rase_core.errors import InvalidManifest, shown
 
 _SHA256 = re.compile(r"[0-9a-f]{64}")
 _HEADER = re.compile(r"\s*\[\[?\s*(?P<name>[^\]]+?)\s*\]")
@@ -46,21 +46,21 @@ class ManifestTable:
         if value is None:
             return None
         if not isinstance(value, str) or not value:
-            raise self.error(key, f"is {value!r}, expected a text")
+            raise self.error(key, f"is {shown(value)}, expected a text")
         return value
 
     def strings(self, key: str) -> tuple[str, ...]:
         """Return a list of texts, none when the key is not there."""
         value = self._value(key, [])
         if not isinstance(value, list) or not all(isinstance(entry, str) for entry in value):
-            raise self.error(key, f"is {value!r}, expected a list of texts")
+            raise self.error(key, f"is {shown(value)}, expected a list of texts")
         return tuple(value)
 
     def one_of(self, key: str, names: Sequence[str]) -> str:
         """Return a text that is one of the names."""
         value = self.string(key)
         if value not in names:
-            raise self.error(key, f"is {value!r}, expected {' or '.join(names)}")
+            raise self.error(key, f"is {shown(value)}, expected {' or '.join(names)}")
         return value
 
     def integer(self, key: str, least: int, most: int) -> int:
@@ -76,7 +76,7 @@ class ManifestTable:
         if value is None:
             return None
         if not isinstance(value, int) or isinstance(value, bool) or not least <= value <= most:
-            raise self.error(key, f"is {value!r}, expected a whole number of {least} to {most}")
+            raise self.error(key, f"is {shown(value)}, expected a whole number of {least} to {most}")
         return value
 
     def path_of(self, key: str) -> Path:
@@ -103,14 +103,14 @@ class ManifestTable:
         if value is None:
             return None
         if not isinstance(value, dict):
-            raise self.error(key, f"is {value!r}, expected a table")
+            raise self.error(key, f"is {shown(value)}, expected a table")
         return self._inner(ManifestTable(self._path, self._text, value, key))
 
     def tables(self, key: str) -> Iterator["ManifestTable"]:
         """Return the tables of an array of tables, none when the key is not there."""
         value = self._value(key, [])
         if not isinstance(value, list) or not all(isinstance(entry, dict) for entry in value):
-            raise self.error(key, f"is {value!r}, expected tables")
+            raise self.error(key, f"is {shown(value)}, expected tables")
         for index, entry in enumerate(value):
             yield self._inner(ManifestTable(self._path, self._text, entry, key, index))
 
@@ -132,12 +132,12 @@ class ManifestTable:
 
     def _absolute(self, key: str, value: str) -> Path:
         if not Path(value).is_absolute():
-            raise self.error(key, f"is {value!r}, expected an absolute path")
+            raise self.error(key, f"is {shown(value)}, expected an absolute path")
         return Path(value)
 
     def _hash(self, key: str, value: str) -> str:
         if not _SHA256.fullmatch(value):
-            raise self.error(key, f"is {value!r}, expected a sha256 of 64 lower-case hex digits")
+            raise self.error(key, f"is {shown(value)}, expected a sha256 of 64 lower-case hex digits")
         return value
 
     def _line(self, key: str) -> int | None:

@@ -1,10 +1,10 @@
 """The body of SGLang's POST /generate."""
 
-import json
 from collections.abc import Callable, Mapping
 from typing import Annotated, ClassVar
 
 from pydantic import AfterValidator, Field
+from rase_core.json_text import NotJson, parse_json
 from rase_core.logprobs import Logprobs
 from rase_models.constraints import ResponseFormat
 
@@ -72,9 +72,10 @@ class SglangParams(Strict):
 
 def _schema_in(text: str) -> ResponseFormat:
     try:
-        schema = json.loads(text)
-    except (ValueError, RecursionError) as error:
-        raise InvalidValue(f"'{_path('json_schema')}' is not valid JSON.", _path("json_schema")) from error
+        schema = parse_json(text)
+    except NotJson as error:
+        why = f"'{_path('json_schema')}' is not valid JSON: {error}."
+        raise InvalidValue(why, _path("json_schema")) from error
     if not isinstance(schema, dict | bool):
         raise InvalidValue(f"'{_path('json_schema')}' is no JSON schema.", _path("json_schema"))
     return ResponseFormat.json_schema(schema)

@@ -1,10 +1,10 @@
 """Tools that a model may call, its calls, and what it is told besides, in OpenAI's words."""
 
-import json
 from collections.abc import Mapping
 from typing import Annotated, Literal
 
 from pydantic import Field
+from rase_core.json_text import NotJson, parse_json
 from rase_models.chat.options import ChatOptions, ToolChoice
 from rase_models.chat.tool_calls import Tool
 
@@ -108,8 +108,8 @@ RESERVED = frozenset({"messages", "tools", "add_generation_prompt", "continue_fi
 def parsed_arguments(text: str, path: str) -> dict[str, object]:
     """Return the arguments of a call in the history; raises InvalidValue naming them."""
     try:
-        value = json.loads(text) if text.strip() else {}
-    except (ValueError, RecursionError) as error:
+        value = parse_json(text) if text.strip() else {}
+    except NotJson as error:
         raise InvalidValue(f"Invalid value for '{path}': not valid JSON ({error}).", path) from error
     if not isinstance(value, dict):
         raise InvalidValue(f"Invalid value for '{path}': expected a JSON object.", path)

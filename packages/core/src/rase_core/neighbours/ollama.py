@@ -11,6 +11,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from rase_core.errors import InvalidGenerationConfig, ModelFileNotFound, NeighbourError
+from rase_core.json_text import NotJson, parse_json
 from rase_core.model_file import open_file, regular_file
 from rase_core.neighbours.found_model import FoundModel
 from rase_core.sampling import GenerationConfig
@@ -183,9 +184,9 @@ def _object(path: Path) -> dict[str, object]:
     with open_file(path) as file:
         content = file.read(_MOST_BYTES + 1)
     try:
-        value = json.loads(content) if len(content) <= _MOST_BYTES else None
-    except (ValueError, RecursionError) as error:
-        raise NeighbourError(f"{path}: is not JSON") from error
+        value = parse_json(content) if len(content) <= _MOST_BYTES else None
+    except NotJson as error:
+        raise NeighbourError(f"{path}: is not JSON: {error}") from error
     if not isinstance(value, dict):
         raise NeighbourError(f"{path}: is no JSON object of at most {_MOST_BYTES} bytes")
     return value

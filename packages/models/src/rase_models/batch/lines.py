@@ -8,6 +8,7 @@ from types import MappingProxyType
 from typing import BinaryIO
 
 from rase_core.errors import EngineError
+from rase_core.json_text import NotJson, parse_json
 from rase_core.model_file import irregularity
 from rase_core.sampling import GenerationConfig
 
@@ -96,10 +97,8 @@ class BatchFile:
 
 def _parsed(line: bytes) -> dict[str, object]:
     try:
-        values = json.loads(line)
-    except RecursionError:
-        raise ValueError("nested too deeply") from None
-    except ValueError as error:
+        values = parse_json(line)
+    except NotJson as error:
         raise ValueError(f"no JSON: {error}") from None
     if not isinstance(values, dict):
         raise ValueError(f"expected an object, found {type(values).__name__}")

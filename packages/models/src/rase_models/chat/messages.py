@@ -100,7 +100,7 @@ def plain(value: object, index: int | None, depth: int = 0) -> object:
         return {str(key): plain(item, index, depth + 1) for key, item in value.items()}
     if _is_list(value):
         return [plain(item, index, depth + 1) for item in value]
-    raise InvalidConversation(f"expected JSON values, found {_kind(value)}", index=index)
+    raise InvalidConversation(f"expected what JSON has, found {_kind(value)}", index=index)
 
 
 def _is_list(value: object) -> TypeGuard[Sequence[object]]:
@@ -110,4 +110,6 @@ def _is_list(value: object) -> TypeGuard[Sequence[object]]:
 def _kind(value: object) -> str:
     if isinstance(value, Mapping):
         return f"an object with the keys {', '.join(map(repr, value)) or '(none)'}"[:200]
+    if isinstance(value, float) and not math.isfinite(value):
+        return f"{value}, which is no number that JSON has"
     return "null" if value is None else f"{type(value).__name__} {value!r}"[:80]

@@ -122,7 +122,7 @@ def _variable(name: str, value: object) -> object:
     try:
         return plain(value, None)
     except InvalidConversation as error:
-        raise InvalidParameter(name, error.reason, "plain JSON values") from error
+        raise InvalidParameter(name, value, f"plain JSON values: {error.reason}") from error
 
 
 def _leave_open(chat: list[Message]) -> None:

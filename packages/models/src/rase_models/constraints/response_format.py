@@ -102,5 +102,8 @@ class ResponseFormat:
 def _json(kind: FormatKind, value: object) -> str:
     try:
         return json.dumps(value, allow_nan=False)
-    except (TypeError, ValueError, RecursionError) as error:
-        raise UnenforceableFormat(kind, str(error)) from error
+    except RecursionError as error:
+        raise UnenforceableFormat(kind, "it is nested too deeply") from error
+    except (TypeError, ValueError) as error:
+        why = "it holds what JSON has not, such as NaN, an infinity or a number of thousands of digits"
+        raise UnenforceableFormat(kind, why) from error
