@@ -358,8 +358,8 @@ class DeviceOutOfMemory(BackendFailure):
     def __init__(self, device: str, detail: str) -> None:
         super().__init__(
             f"the {device} device is out of memory: {detail}",
-            "choose a smaller model, a shorter context (--context-length), less memory for keys and values "
-            "(--kv-memory), or --device cpu",
+            "choose a smaller model or --device cpu, register it with a shorter context (`rase model import "
+            "PATH --id ID --context-length TOKENS`), or serve it with less: `rase serve --kv-memory SIZE`",
         )
         self.device, self.detail = device, detail
 
