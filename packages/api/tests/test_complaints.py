@@ -19,6 +19,7 @@ import pytest
 from rase_api import create_app
 from rase_api.testing import ScriptedEngine, served
 from rase_core.scheduler import SchedulerLimits
+from rase_core.testing_waits import wait_for
 from rase_models.engine import Engine
 
 CHAT: dict[str, Any] = {"model": "demo", "messages": [{"role": "user", "content": "Hi"}]}
@@ -54,14 +55,6 @@ def real(real_engine: Engine) -> Iterator[httpx.Client]:
     """A client of a server of that."""
     with served(create_app(real_engine)) as url, httpx.Client(base_url=url, timeout=120) as client:
         yield client
-
-
-def wait_for(condition: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + 30
-    while not condition():
-        if time.monotonic() > deadline:
-            raise TimeoutError("it did not happen")
-        time.sleep(0.02)
 
 
 def pieces(text: str) -> list[dict[str, Any]]:

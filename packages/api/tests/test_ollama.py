@@ -1,5 +1,4 @@
 import json
-import time
 from datetime import UTC, datetime
 from typing import Any
 
@@ -10,6 +9,7 @@ from rase_api.replies.ollama import OllamaWriter, chat_content
 from rase_api.schemas.ollama import OllamaChat
 from rase_api.testing import ScriptedEngine, served
 from rase_core.errors import BackendFailure
+from rase_core.testing_waits import wait_for
 from rase_models.chat.parts import ToolCall
 
 CHAT: dict[str, Any] = {"model": "demo", "messages": [{"role": "user", "content": "Hi"}]}
@@ -153,9 +153,7 @@ def test_keep_alive_says_how_long_the_model_stays(
     body = CHAT | {"keep_alive": keep_alive, "stream": stream}
     assert client.post("/api/chat", json=body).status_code == 200
     (model,) = [model for model in engine.loaded_models() if model.manifest.id == "demo"]
-    end = time.monotonic() + 30
-    while model.expires_in == 77:  # it is said in another thread than the answer
-        assert time.monotonic() < end
+    wait_for(lambda: model.expires_in != 77)  # it is said in another thread than the answer
     assert model.expires_in == seconds
     assert client.post("/api/chat", json=CHAT).status_code == 200  # which changes nothing
     assert model.expires_in == seconds

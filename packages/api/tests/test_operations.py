@@ -5,7 +5,7 @@ import logging
 import re
 import socket
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -19,6 +19,7 @@ from rase_api.settings import Options
 from rase_api.testing import Answering, ScriptedEngine, ScriptedModel, served
 from rase_core.manifest import ModelManifest
 from rase_core.scheduler import OnEvent
+from rase_core.testing_waits import wait_for
 from rase_models.engine import Engine
 from rase_models.request import Question
 
@@ -42,14 +43,6 @@ def samples(client: httpx.Client) -> dict[tuple[str, ...], float]:
         for family in text_string_to_metric_families(response.text)
         for sample in family.samples
     }
-
-
-def wait_for(condition: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + 10
-    while not condition():
-        if time.monotonic() > deadline:
-            raise TimeoutError("it did not happen")
-        time.sleep(0.01)
 
 
 def has_stopped(engine: ScriptedEngine) -> bool:

@@ -14,6 +14,7 @@ from rase_api.errors import SeveralWorkers
 from rase_api.preloading import Preloading
 from rase_api.testing import ScriptedEngine, ScriptedModel
 from rase_core.errors import BackendFailure, MemoryTaken, ModelNotFound, ModelTooLarge
+from rase_core.testing_waits import wait_for
 
 MODELS = ("demo", "other")
 
@@ -85,10 +86,7 @@ def test_models_that_do_not_stay_together_are_told(caplog: pytest.LogCaptureFixt
     preloading = Preloading(SmallEngine(models=MODELS), MODELS)
     with caplog.at_level(logging.WARNING):
         preloading.start(lambda: pytest.fail("it failed"))
-        end = time.monotonic() + 30
-        while "had to go" not in caplog.text:
-            assert time.monotonic() < end
-            time.sleep(0.01)
+        wait_for(lambda: "had to go" in caplog.text)
     assert "demo had to go" in caplog.text and preloading.is_done
 
 

@@ -3,13 +3,14 @@
 import socket
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
 import httpx
 import pytest
 from rase_api import create_app
 from rase_api.testing import Answering, ScriptedEngine, served
 from rase_core.scheduler import OnEvent
+from rase_core.testing_waits import wait_for
 from rase_models.request import Question
 
 ENDLESS = {"ignore_eos": True, "max_tokens": 100_000}
@@ -30,14 +31,6 @@ def url(slow_engine: ScriptedEngine) -> Iterator[str]:
     """The URL of a server over the slow engine."""
     with served(create_app(slow_engine)) as url:
         yield url
-
-
-def wait_for(condition: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + 10
-    while not condition():
-        if time.monotonic() > deadline:
-            raise TimeoutError("it did not happen")
-        time.sleep(0.002)
 
 
 def has_stopped(engine: ScriptedEngine) -> bool:

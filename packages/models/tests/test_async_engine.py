@@ -20,6 +20,7 @@ from rase_core.errors import (
 from rase_core.generation import StopReason
 from rase_core.sampling import GenerationConfig
 from rase_core.scheduler import Ended, Piece, SchedulerLimits
+from rase_core.testing_waits import wait_for
 from rase_models import AsyncEngine, AsyncTextStream, ChatOptions, Engine, ResponseFormat
 from rase_models.courier import Courier
 from rase_models.request import Completion, Terms
@@ -248,10 +249,7 @@ def test_the_loop_goes_on_while_a_model_loads_and_answers(asked: AsyncEngine) ->
             assert not session.enter()
 
     asyncio.run(ask())
-    deadline = time.monotonic() + 30
-    while set(threading.enumerate()) - before:
-        assert time.monotonic() < deadline
-        time.sleep(0.01)
+    wait_for(lambda: not set(threading.enumerate()) - before)
 
 
 class Counted(asyncio.SelectorEventLoop):

@@ -7,7 +7,8 @@ import numpy as np
 import pytest
 from rase_core.errors import TemplateError
 from rase_models.chat import BUILTIN_TEMPLATES, ChatTemplate, choose_template, encode_chat, given_template
-from rase_models.gguf import GgufFile, open_gguf
+from rase_models.gguf import open_gguf
+from rase_models.testing_headers import tokenizer_header
 from rase_models.tokenizers import Tokenizer, load_tokenizer, tokenizer_from_gguf
 
 TOKENS = {"bos_token": "<s>", "eos_token": "</s>"}
@@ -17,12 +18,6 @@ CHAT = [
     {"role": "assistant", "content": "Hello."},
     {"role": "user", "content": "Bye"},
 ]
-
-
-def _file(**metadata: Any) -> GgufFile:
-    path = Path("model.gguf")
-    keys = {f"tokenizer.{key.replace('__', '.')}": value for key, value in metadata.items()}
-    return GgufFile(path, (path,), (0,), 3, 32, keys, {})
 
 
 def _vocabulary(**metadata: Any) -> Tokenizer:
@@ -35,11 +30,11 @@ def _vocabulary(**metadata: Any) -> Tokenizer:
         "ggml__token_type": kinds,
         "ggml__scores": scores,
     }
-    return tokenizer_from_gguf(_file(**{**given, **metadata}))
+    return tokenizer_from_gguf(tokenizer_header(**{**given, **metadata}))
 
 
 def test_the_manifests_template_comes_first() -> None:
-    file = _file(chat_template="own")
+    file = tokenizer_header(chat_template="own")
     assert choose_template("{{ 1 }}", file, "llama", None).source == "{{ 1 }}"
     assert choose_template("gemma", file, "llama", None).source == BUILTIN_TEMPLATES["gemma"]
 
@@ -48,18 +43,18 @@ def test_the_manifests_template_comes_first() -> None:
     "source", ["  {% if true %}\n a\n{% endif %}\n", "\n{{ tools }}\n\n", "{% set x = 1 %}\n{{ x }}", "a\n  "]
 )
 def test_a_file_may_have_a_template_for_tools_besides(source: str) -> None:
-    file = _file(chat_template=source, chat_template__tool_use=f"{source}for tools")
+    file = tokenizer_header(chat_template=source, chat_template__tool_use=f"{source}for tools")
     template = choose_template(None, file, "llama", None)
     tools = [{"name": "clock"}]
     assert template.render(CHAT) == ChatTemplate(source).render(CHAT)
     expected = ChatTemplate(f"{source}for tools").render(CHAT, tools=tools)
     assert template.render(CHAT, tools=tools) == expected
-    alone = choose_template(None, _file(chat_template__tool_use=source), "llama", None)
+    alone = choose_template(None, tokenizer_header(chat_template__tool_use=source), "llama", None)
     assert alone.source == source
 
 
 def test_the_files_own_template_comes_next() -> None:
-    template = choose_template(None, _file(chat_template="own"), "llama", None)
+    template = choose_template(None, tokenizer_header(chat_template="own"), "llama", None)
     assert (template.source, template.name) == ("own", "the GGUF's chat template")
 
 
@@ -75,27 +70,29 @@ BLANK = (
 def test_an_empty_template_of_a_file_counts_as_none_and_that_is_told(
     metadata: dict[str, str], caplog: pytest.LogCaptureFixture
 ) -> None:
-    template = choose_template(None, _file(**metadata), "qwen3", None)
+    template = choose_template(None, tokenizer_header(**metadata), "qwen3", None)
     assert template.name == "the built-in template chatml"
     assert caplog.messages == ["model.gguf: its chat template is empty: the built-in chatml is used"]
     with pytest.raises(TemplateError, match="the file has an empty one, and none is known for 'mamba'"):
-        choose_template(None, _file(**metadata), "mamba", None)
+        choose_template(None, tokenizer_header(**metadata), "mamba", None)
 
 
 def test_nothing_is_told_of_a_file_without_a_template_or_with_one_that_is_not_empty(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    assert choose_template(None, _file(), "qwen3", None).name == "the built-in template chatml"
-    own = choose_template(None, _file(chat_template="own", chat_template__tool_use=" "), "qwen3", None)
+    assert choose_template(None, tokenizer_header(), "qwen3", None).name == "the built-in template chatml"
+    own = choose_template(
+        None, tokenizer_header(chat_template="own", chat_template__tool_use=" "), "qwen3", None
+    )
     assert own.source == "own"
-    assert choose_template("gemma", _file(chat_template=""), "qwen3", None).name.endswith("gemma")
+    assert choose_template("gemma", tokenizer_header(chat_template=""), "qwen3", None).name.endswith("gemma")
     assert caplog.messages == []
 
 
 @pytest.mark.parametrize("template", ["", "  \n"])
 def test_an_empty_template_that_is_given_is_refused(template: str, tmp_path: Path) -> None:
     with pytest.raises(TemplateError, match="the chat template that was given is empty") as caught:
-        choose_template(template, _file(chat_template="own"), "llama", None)
+        choose_template(template, tokenizer_header(chat_template="own"), "llama", None)
     assert "leave it out" in str(caught.value.advice)
     (tmp_path / "chat.jinja").write_text(template)
     with pytest.raises(TemplateError, match=r"chat\.jinja: the chat template is empty"):
@@ -117,7 +114,7 @@ def test_an_empty_template_that_is_given_is_refused(template: str, tmp_path: Pat
     ],
 )
 def test_the_architectures_built_in_comes_last(architecture: str, name: str) -> None:
-    for file in (None, _file()):
+    for file in (None, tokenizer_header()):
         template = choose_template(None, file, architecture, None)
         assert template.source == BUILTIN_TEMPLATES[name]
         assert name in template.name
@@ -125,7 +122,7 @@ def test_the_architectures_built_in_comes_last(architecture: str, name: str) -> 
 
 def test_chat_without_any_template_is_refused_with_advice() -> None:
     with pytest.raises(TemplateError, match="'mamba'") as caught:
-        choose_template(None, _file(), "mamba", None)
+        choose_template(None, tokenizer_header(), "mamba", None)
     assert "chatml" in (caught.value.advice or "")
 
 
@@ -137,7 +134,7 @@ def test_an_unknown_template_name_is_refused_with_the_known_ones() -> None:
 
 def test_a_template_of_the_wrong_type_is_named() -> None:
     with pytest.raises(TemplateError, match=r"tokenizer\.chat_template"):
-        choose_template(None, _file(chat_template=3), "llama", None)
+        choose_template(None, tokenizer_header(chat_template=3), "llama", None)
 
 
 def test_templates_know_the_special_tokens_of_the_tokenizer() -> None:

@@ -3,7 +3,6 @@
 import random
 import time
 from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -11,8 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from rase_core.errors import UnencodableText
 from rase_models.backends.cpu.byte_encoding import ByteEncoding
-from rase_models.gguf import GgufFile, MetadataValue
-from rase_models.tokenizers import Tokenizer, tokenizer_from_gguf
+from rase_models.gguf import MetadataValue
+from rase_models.testing_headers import plain_and_compiled
+from rase_models.tokenizers import Tokenizer
 from rase_models.tokenizers.byte_level import CHARACTER_OF_BYTE
 
 NORMAL, CONTROL, USER_DEFINED = 1, 3, 4
@@ -24,17 +24,6 @@ TEXTS = st.text(st.one_of(st.sampled_from(LETTERS + "<|s>"), st.characters(codec
 
 def _spelt(text: str) -> str:
     return "".join(CHARACTER_OF_BYTE[byte] for byte in text.encode())
-
-
-def _tokenizer(metadata: dict[str, MetadataValue]) -> Tokenizer:
-    path, named = Path("model.gguf"), {f"tokenizer.ggml.{key}": value for key, value in metadata.items()}
-    return tokenizer_from_gguf(GgufFile(path, (path,), (0,), 3, 32, named, {}))
-
-
-def _both(metadata: dict[str, MetadataValue]) -> tuple[Tokenizer, Tokenizer]:
-    plain, compiled = _tokenizer(metadata), _tokenizer(metadata)
-    compiled.compile()
-    return plain, compiled
 
 
 def _ids(tokenizer: Tokenizer, text: str, *, parse_special: bool) -> list[int] | str:
@@ -73,7 +62,7 @@ def vocabularies(draw: st.DrawFn) -> dict[str, MetadataValue]:
 def test_all_vocabularies_give_the_same_ids_and_errors(
     metadata: dict[str, MetadataValue], texts: list[str], parse_special: bool
 ) -> None:
-    plain, compiled = _both(metadata)
+    plain, compiled = plain_and_compiled(metadata)
     for text in texts * 2:  # what was learnt of tokens must not change them
         found = _ids(compiled, text, parse_special=parse_special)
         assert found == _ids(plain, text, parse_special=parse_special), text
@@ -82,7 +71,9 @@ def test_all_vocabularies_give_the_same_ids_and_errors(
 @pytest.mark.parametrize("pre", ["gpt-2", "llama-bpe"])
 def test_a_byte_without_token_is_named_though_a_whole_word_with_it_is_a_token(pre: str) -> None:
     tokens = (*(c for c in CHARACTER_OF_BYTE.values() if c != "b"), "ab")
-    for tokenizer in _both({"model": "gpt2", "pre": pre, "tokens": tokens, "merges": (), **NO_BOS}):
+    for tokenizer in plain_and_compiled(
+        {"model": "gpt2", "pre": pre, "tokens": tokens, "merges": (), **NO_BOS}
+    ):
         assert tokenizer.encode("a a")
         with pytest.raises(UnencodableText, match="0x62"):
             tokenizer.encode("ab")
@@ -110,7 +101,7 @@ def _large(pre: str) -> dict[str, MetadataValue]:
 
 @pytest.fixture(scope="module", params=["qwen2", "llama-bpe"])
 def large(request: pytest.FixtureRequest) -> tuple[Tokenizer, Tokenizer]:
-    return _both(_large(request.param))
+    return plain_and_compiled(_large(request.param))
 
 
 def _text(seed: int, size: int, spaces: str = "  \n") -> str:

@@ -24,13 +24,10 @@ from rase_models.program import (
     SelectOutputs,
     TensorSlice,
 )
+from rase_models.testing_cases import normal
 
 Floats = NDArray[np.float32]
 WIDTH, HIDDEN, EXPERTS = 32, 32, 8
-
-
-def normal(seed: int, *shape: int, scale: float = 1.0) -> Floats:
-    return (np.random.default_rng(seed).normal(size=shape) * scale).astype(np.float32)
 
 
 def weights_of(width: int = WIDTH) -> dict[str, Floats]:

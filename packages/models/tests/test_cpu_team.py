@@ -10,6 +10,7 @@ from collections.abc import Iterator
 
 import pytest
 from rase_core.errors import BackendFailure
+from rase_core.testing_waits import wait_for
 from rase_models.backends.cpu import abi
 from rase_models.backends.cpu.arena import Arena
 from rase_models.backends.cpu.kernel_key import KernelKey
@@ -25,10 +26,7 @@ def workers() -> list[threading.Thread]:
 
 
 def wait_until_gone() -> None:
-    deadline = time.monotonic() + 10
-    while workers() and time.monotonic() < deadline:
-        time.sleep(0.01)
-    assert workers() == []
+    wait_for(lambda: not workers())
 
 
 @pytest.fixture
@@ -81,9 +79,7 @@ def test_workers_that_sleep_in_python_wake_for_every_run() -> None:
         team.run()
         team.settle()
         time.sleep(pause)
-    deadline = time.monotonic() + 10
-    while team.words[abi.SLEEPERS // abi.WORD] < 2 and time.monotonic() < deadline:
-        time.sleep(0.001)
+    wait_for(lambda: team.words[abi.SLEEPERS // abi.WORD] >= 2)
     before = time.process_time()
     time.sleep(0.2)
     assert time.process_time() - before < 0.1

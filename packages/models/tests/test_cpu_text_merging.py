@@ -5,31 +5,20 @@ import subprocess
 import sys
 import time
 from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from rase_core.errors import UnencodableText
-from rase_models.gguf import GgufFile, MetadataValue
-from rase_models.tokenizers import Tokenizer, tokenizer_from_gguf
+from rase_models.gguf import MetadataValue
+from rase_models.testing_headers import plain_and_compiled
+from rase_models.tokenizers import Tokenizer
 
 BYTES = tuple(f"<0x{byte:02X}>" for byte in range(256))
 LETTERS = "ab▁é世🦙 \n"
 NORMAL, CONTROL, USER_DEFINED, BYTE = 1, 3, 4, 6
 TEXTS = st.text(st.one_of(st.sampled_from("ab é世🦙\n<"), st.characters(codec="utf-8")), max_size=60)
-
-
-def _tokenizer(**metadata: MetadataValue) -> Tokenizer:
-    path, named = Path("model.gguf"), {f"tokenizer.ggml.{key}": value for key, value in metadata.items()}
-    return tokenizer_from_gguf(GgufFile(path, (path,), (0,), 3, 32, named, {}))
-
-
-def _both(**metadata: MetadataValue) -> tuple[Tokenizer, Tokenizer]:
-    plain, compiled = _tokenizer(**metadata), _tokenizer(**metadata)
-    compiled.compile()
-    return plain, compiled
 
 
 def _ids(tokenizer: Tokenizer, text: str) -> list[int] | str:
@@ -68,7 +57,7 @@ TOKENS = st.dictionaries(
 def test_scores_give_the_same_ids_and_errors(
     tokens: dict[str, tuple[int, float]], has_bytes: bool, unknown: int | None, texts: list[str]
 ) -> None:
-    plain, compiled = _both(**_scored(tokens, has_bytes=has_bytes, unknown=unknown))
+    plain, compiled = plain_and_compiled(_scored(tokens, has_bytes=has_bytes, unknown=unknown))
     for text in texts:
         assert _ids(compiled, text) == _ids(plain, text)
 
@@ -90,7 +79,7 @@ def test_listed_pairs_give_the_same_ids_and_errors(
         "merges": tuple(merges),
         "bos_token_id": 0,
     }
-    plain, compiled = _both(**metadata)
+    plain, compiled = plain_and_compiled(metadata)
     for text in texts:
         assert _ids(compiled, text) == _ids(plain, text)
 
@@ -111,7 +100,7 @@ def _large() -> dict[str, MetadataValue]:
 
 @pytest.fixture(scope="module")
 def large() -> tuple[Tokenizer, Tokenizer]:
-    return _both(**_large())
+    return plain_and_compiled(_large())
 
 
 def _text(seed: int, size: int) -> str:

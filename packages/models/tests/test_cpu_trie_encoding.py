@@ -2,7 +2,6 @@
 
 import random
 import time
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -10,8 +9,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from rase_core.errors import UnencodableText
 from rase_models.backends.cpu.token_trie import likeliest_tokens, longest_tokens
-from rase_models.gguf import GgufFile, MetadataValue
-from rase_models.tokenizers import Tokenizer, tokenizer_from_gguf
+from rase_models.gguf import MetadataValue
+from rase_models.testing_headers import plain_and_compiled
+from rase_models.tokenizers import Tokenizer
 from rase_models.tokenizers.charsmap import Charsmap
 
 NORMAL, UNKNOWN, CONTROL, USER_DEFINED = 1, 2, 3, 4
@@ -19,17 +19,6 @@ LETTERS = "ab▁é世🦙"
 TEXTS = st.text(
     st.one_of(st.sampled_from("abAé世🦙 \n!#İß\u0301\u1b44"), st.characters(codec="utf-8")), max_size=60
 )
-
-
-def _tokenizer(metadata: dict[str, MetadataValue]) -> Tokenizer:
-    path, named = Path("model.gguf"), {f"tokenizer.ggml.{key}": value for key, value in metadata.items()}
-    return tokenizer_from_gguf(GgufFile(path, (path,), (0,), 3, 32, named, {}))
-
-
-def _both(metadata: dict[str, MetadataValue]) -> tuple[Tokenizer, Tokenizer]:
-    plain, compiled = _tokenizer(metadata), _tokenizer(metadata)
-    compiled.compile()
-    return plain, compiled
 
 
 def _ids(tokenizer: Tokenizer, text: str) -> list[int] | str:
@@ -71,7 +60,9 @@ def test_unigram_gives_the_same_ids_and_errors(
     tokens: dict[str, tuple[int, float]], unknown: bool, merges: bool, adds: bool, texts: list[str]
 ) -> None:
     metadata = _vocabulary("t5", tokens, unknown)
-    plain, compiled = _both({**metadata, "remove_extra_whitespaces": merges, "add_space_prefix": adds})
+    plain, compiled = plain_and_compiled(
+        {**metadata, "remove_extra_whitespaces": merges, "add_space_prefix": adds}
+    )
     for text in texts:
         assert _ids(compiled, text) == _ids(plain, text)
 
@@ -83,7 +74,7 @@ def test_wordpiece_gives_the_same_ids_and_errors(
 ) -> None:
     metadata = _vocabulary("bert", tokens, unknown)
     case = {"normalizer.lowercase": lowers, "normalizer.strip_accents": strips}
-    plain, compiled = _both({**metadata, **case})
+    plain, compiled = plain_and_compiled({**metadata, **case})
     for text in texts:
         assert _ids(compiled, text) == _ids(plain, text)
 
@@ -100,7 +91,7 @@ def _large(model: str) -> dict[str, MetadataValue]:
 
 @pytest.mark.parametrize("model", ["t5", "bert"])
 def test_a_large_vocabulary_gives_the_same_ids(model: str) -> None:
-    plain, compiled = _both(_large(model))
+    plain, compiled = plain_and_compiled(_large(model))
     for seed, size in enumerate((1, 10, 100, 1000, 20_000)):
         text = "".join(random.Random(seed).choices("abcdefgé世 A!Z", k=size))
         assert compiled.encode(text) == plain.encode(text)
@@ -109,8 +100,7 @@ def test_a_large_vocabulary_gives_the_same_ids(model: str) -> None:
 @pytest.mark.parametrize("model", ["t5", "bert"])
 @pytest.mark.parametrize("text", ["a", "ab", "\n", "é", "a ", "Z"])
 def test_no_text_takes_quadratic_time(model: str, text: str) -> None:
-    compiled = _tokenizer(_large(model))
-    compiled.compile()
+    _, compiled = plain_and_compiled(_large(model))
     start = time.thread_time()
     compiled.encode(text * 200_000)
     assert time.thread_time() - start < 5
@@ -121,7 +111,7 @@ def test_no_text_takes_quadratic_time(model: str, text: str) -> None:
 def test_tokens_that_end_within_a_character_are_not_found_in_text(model: str, text: str) -> None:
     odd = {"\udcc3": (NORMAL, -1.0), "a\udcc3": (NORMAL, -1.0), "▁\udce4\udcb8": (USER_DEFINED, -1.0)}
     usual = {"▁a": (NORMAL, -2.0), "a": (NORMAL, -3.0), "b": (NORMAL, -3.0)}
-    plain, compiled = _both(_vocabulary(model, {**usual, **odd}, unknown=True))
+    plain, compiled = plain_and_compiled(_vocabulary(model, {**usual, **odd}, unknown=True))
     assert _ids(compiled, text) == _ids(plain, text)
     assert all(token < 5 for token in compiled.encode(text))
 

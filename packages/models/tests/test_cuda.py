@@ -6,7 +6,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 from numpy.typing import NDArray
-from rase_core.decoder import Batch
 from rase_core.errors import BackendUnavailable, DeviceOutOfMemory
 from rase_models.architectures import build_program
 from rase_models.backends import load_backend
@@ -24,6 +23,7 @@ from rase_models.program import Attention, Embed, KvLayer, Linear, Op, Program, 
 from rase_models.testing_blocks import random_blocks
 from rase_models.testing_cuda import EmulatedDevice, has_compiler
 from rase_models.testing_sketches import TENSORS, sketch, write_gguf
+from rase_models.testing_steps import step
 
 pytestmark = pytest.mark.skipif(not has_compiler(), reason="there is no g++ to compile CUDA C for the CPU")
 
@@ -98,16 +98,6 @@ def test_sequences_in_a_batch_have_the_logits_that_they_have_alone(
     found = step(decoder, (second, len(TOKENS), [7]), (first, kept, [*TOKENS, 7][kept:]))
     decoder.close()
     assert error_of(found, np.stack([alone[-1], alone[-1]])) < 2e-5
-
-
-def step(decoder: ProgramDecoder, *parts: tuple[int, int, list[int]]) -> Floats:
-    """Append (sequence, position, tokens) in one step and return the logits after the last token of each."""
-    counts = [len(tokens) for _, _, tokens in parts]
-    sequences = np.repeat([sequence for sequence, _, _ in parts], counts)
-    positions = np.concatenate([np.arange(start, start + len(tokens)) for _, start, tokens in parts])
-    tokens = np.concatenate([tokens for _, _, tokens in parts])
-    arrays = (sequences, positions, tokens, np.cumsum(counts) - 1)
-    return np.asarray(decoder.forward(Batch(*(array.astype(np.int32) for array in arrays))))
 
 
 def product(type_: GgmlType, outs: int, columns: int) -> tuple[Program, list[Weight], Floats, Floats]:

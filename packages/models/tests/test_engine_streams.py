@@ -3,13 +3,14 @@
 import gc
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from rase_core.generation import StopReason
 from rase_core.sampling import GenerationConfig
 from rase_core.scheduler import SchedulerLimits
+from rase_core.testing_waits import wait_for
 from rase_models import Engine
 
 CONFIG = GenerationConfig(max_tokens=20, seed=7, ignore_eos=True)
@@ -22,14 +23,6 @@ def engine(tmp_path: Path, tiny_path: Path) -> Iterator[Engine]:
     with Engine(tmp_path / "store", "reference") as engine:
         engine.import_model(tiny_path, "tiny", chat_template="chatml")
         yield engine
-
-
-def wait_for(condition: Callable[[], bool]) -> None:
-    """Wait for what the scheduler publishes at the end of its step."""
-    deadline = time.monotonic() + 30
-    while not condition():
-        assert time.monotonic() < deadline
-        time.sleep(0.001)
 
 
 def ended(engine: Engine) -> tuple[int, int]:

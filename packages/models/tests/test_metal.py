@@ -10,12 +10,10 @@ from typing import get_args
 import numpy as np
 import pytest
 from numpy.typing import NDArray
-from rase_core.decoder import Batch
 from rase_core.errors import BackendFailure, DeviceOutOfMemory
 from rase_core.sampling import GenerationConfig
 from rase_models import Engine, load_decoder
 from rase_models.architectures import build_program
-from rase_models.decoder import ProgramDecoder
 from rase_models.device_check import check_backend, choose_among
 from rase_models.gguf import TYPE_LAYOUTS, GgmlType, TensorInfo, Weight, open_gguf
 from rase_models.gguf.quants import BLOCK_DTYPES, dequantize
@@ -24,6 +22,7 @@ from rase_models.loading import load_on
 from rase_models.program import Activation, Add, Linear, Op
 from rase_models.testing_blocks import random_blocks
 from rase_models.testing_sketches import TENSORS, sketch, write_gguf
+from rase_models.testing_steps import step
 
 mx = pytest.importorskip("mlx.core", reason="MLX is not installed: pip install 'rase-models[metal]'")
 
@@ -78,16 +77,6 @@ def test_sequences_in_a_batch_have_the_logits_that_they_have_alone(architecture:
     decoder.truncate(first, kept)
     found = step(decoder, (second, len(TOKENS), [7]), (first, kept, [*TOKENS, 7][kept:]))
     np.testing.assert_allclose(found, np.stack([alone[-1], alone[-1]]), rtol=1e-3, atol=1e-3)
-
-
-def step(decoder: ProgramDecoder, *parts: tuple[int, int, list[int]]) -> Floats:
-    """Append (sequence, position, tokens) in one step and return the logits after the last token of each."""
-    counts = [len(tokens) for _, _, tokens in parts]
-    sequences = np.repeat([sequence for sequence, _, _ in parts], counts)
-    positions = np.concatenate([np.arange(start, start + len(tokens)) for _, start, tokens in parts])
-    tokens = np.concatenate([tokens for _, _, tokens in parts])
-    arrays = (sequences, positions, tokens, np.cumsum(counts) - 1)
-    return np.asarray(decoder.forward(Batch(*(array.astype(np.int32) for array in arrays))))
 
 
 @pytest.mark.parametrize("type_", AFFINE, ids=lambda type_: type_.name)

@@ -7,14 +7,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 from numpy.typing import NDArray
-from rase_core.decoder import Batch
 from rase_models import load_decoder
-from rase_models.decoder import ProgramDecoder
 from rase_models.gguf import open_gguf
 from rase_models.kv_type import KvType
 from rase_models.loading import load_on
 from rase_models.program import Attention
 from rase_models.testing_sketches import sketch, write_gguf
+from rase_models.testing_steps import step
 
 mx = pytest.importorskip("mlx.core", reason="MLX is not installed: pip install 'rase-models[metal]'")
 
@@ -185,16 +184,6 @@ def test_attention_that_is_wrong_is_not_relied_on(
     except EmulatedFault as fault:
         assert "outside of an allocation" in str(fault)
     assert DEVICE.attention(20, 12, mx.float32) is attention_kernels(emulated)
-
-
-def step(decoder: ProgramDecoder, *parts: tuple[int, int, list[int]]) -> Floats:
-    """Append (sequence, position, tokens) in one step and return the logits after the last token of each."""
-    counts = [len(tokens) for _, _, tokens in parts]
-    sequences = np.repeat([sequence for sequence, _, _ in parts], counts)
-    positions = np.concatenate([np.arange(start, start + len(tokens)) for _, start, tokens in parts])
-    tokens = np.concatenate([tokens for _, _, tokens in parts])
-    arrays = (sequences, positions, tokens, np.cumsum(counts) - 1)
-    return np.asarray(decoder.forward(Batch(*(array.astype(np.int32) for array in arrays))))
 
 
 @pytest.mark.parametrize("architecture", ["llama", "gemma2", "gpt-oss", "deepseek2", "mpt", "gemma3n"])

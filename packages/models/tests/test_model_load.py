@@ -5,7 +5,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 
@@ -13,6 +13,7 @@ import pytest
 from rase_core.errors import BackendFailure, EngineError, IntegrityMismatch, RequestTimeout, ShuttingDown
 from rase_core.progress import ProgressEvent, ProgressPhase
 from rase_core.sampling import GenerationConfig
+from rase_core.testing_waits import wait_for
 from rase_models import Engine, Session, SessionCache
 from rase_models.decoder import ProgramDecoder
 from rase_models.gguf import GgufFile
@@ -46,13 +47,6 @@ def others() -> Iterator[ThreadPoolExecutor]:
 
 def load_threads() -> list[threading.Thread]:
     return [thread for thread in threading.enumerate() if thread.name == "rase-load"]
-
-
-def wait_for(condition: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + 30
-    while not condition():
-        assert time.monotonic() < deadline
-        time.sleep(0.001)
 
 
 def test_the_time_of_a_request_goes_on_while_its_model_loads(engine: Engine, gate: LoadGate) -> None:

@@ -9,8 +9,6 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 from rase_models.backends.base import Rows
 from rase_models.backends.reference.cache import LayerCache
-from rase_models.backends.reference.ops import execute
-from rase_models.backends.reference.run import Run
 from rase_models.program import (
     Activate,
     Activation,
@@ -23,7 +21,6 @@ from rase_models.program import (
     LayerNorm,
     Linear,
     MoeFfn,
-    Op,
     RmsNorm,
     Rope,
     RopePairing,
@@ -31,6 +28,8 @@ from rase_models.program import (
     Scoring,
     SoftCap,
 )
+from rase_models.testing_cases import normal
+from rase_models.testing_reference import assert_close, run_op
 
 Floats = NDArray[np.float32]
 SEEDS = st.integers(0, 2**32 - 1)
@@ -40,28 +39,6 @@ def rows_from(start: int, count: int) -> Rows:
     positions = np.arange(start, start + count, dtype=np.int32)
     same = np.zeros(count, np.int32)
     return Rows(same, positions, same, same[:1], np.arange(100, dtype=np.int32)[None, None])
-
-
-def run_op(
-    op: Op,
-    buffers: dict[str, Floats],
-    weights: dict[str, Floats] | None = None,
-    rows: Rows | None = None,
-    caches: tuple[LayerCache, ...] = (),
-) -> dict[str, Floats]:
-    count = len(next(iter(buffers.values()))) if buffers else 1
-    run = Run(rows or rows_from(0, count), weights or {}, caches, dict(buffers))
-    execute(op, run)
-    return run.buffers
-
-
-def normal(seed: int, *shape: int) -> Floats:
-    return np.random.default_rng(seed).normal(size=shape).astype(np.float32)
-
-
-def assert_close(got: Floats, want: object) -> None:
-    assert got.dtype == np.float32
-    np.testing.assert_allclose(got, np.asarray(want), rtol=2e-5, atol=2e-5)
 
 
 @given(seed=SEEDS, heads=st.sampled_from([1, 2, 4]), shared=st.booleans(), biased=st.booleans())

@@ -12,8 +12,6 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 from rase_models.backends.base import BLOCK_TOKENS, Rows
 from rase_models.backends.reference.cache import LayerCache
-from rase_models.backends.reference.ops import execute
-from rase_models.backends.reference.run import Run
 from rase_models.program import (
     Activation,
     Add,
@@ -23,7 +21,6 @@ from rase_models.program import (
     KvLayer,
     Linear,
     MoeFfn,
-    Op,
     RmsNorm,
     Rope,
     RopePairing,
@@ -31,50 +28,13 @@ from rase_models.program import (
     SelectOutputs,
     tensors_of,
 )
+from rase_models.testing_cases import normal
+from rase_models.testing_reference import assert_close, rows_at, run_op
 
 Floats = NDArray[np.float32]
 Buffers = dict[str, Floats]
 
 SEEDS = st.integers(0, 2**32 - 1)
-
-
-def rows_at(positions: list[int], outputs: tuple[int, ...] = (0,)) -> Rows:
-    """Return rows of one sequence in blocks 0, 1, ..., the row's index being its token."""
-    blocks = np.arange(max(positions) // BLOCK_TOKENS + 1, dtype=np.int32)
-    count = len(positions)
-    return Rows(
-        np.zeros(count, np.int32),
-        np.array(positions, np.int32),
-        np.arange(count, dtype=np.int32),
-        np.array(outputs, np.int32),
-        blocks[None, None],
-    )
-
-
-def run_op(
-    op: Op,
-    buffers: Buffers,
-    weights: Buffers | None = None,
-    rows: Rows | None = None,
-    caches: tuple[LayerCache, ...] = (),
-) -> Buffers:
-    """Execute one op and return the buffers; those that it was given must not change in place."""
-    count = len(next(iter(buffers.values()))) if buffers else 1
-    before = {name: values.copy() for name, values in buffers.items()}
-    run = Run(rows or rows_at(list(range(count))), weights or {}, caches, dict(buffers))
-    execute(op, run)
-    for name, values in before.items():
-        np.testing.assert_array_equal(buffers[name], values)
-    return run.buffers
-
-
-def normal(seed: int, *shape: int) -> Floats:
-    return np.random.default_rng(seed).normal(size=shape).astype(np.float32)
-
-
-def assert_close(got: Floats, want: object) -> None:
-    assert got.dtype == np.float32
-    np.testing.assert_allclose(got, np.asarray(want), rtol=2e-5, atol=2e-5)
 
 
 def test_embed_looks_up_and_scales() -> None:

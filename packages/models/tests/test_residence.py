@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 from rase_core.errors import MemoryTaken, ModelNotFound, ModelTooLarge, ShuttingDown
 from rase_core.sampling import GenerationConfig
+from rase_core.testing_waits import wait_for
 from rase_models import Engine, SessionCache
 from rase_models.expiry import Expiry
 from rase_models.room import PATIENCE_SECONDS
@@ -41,13 +42,6 @@ def open_engine(tmp_path: Path, tiny_path: Path) -> Iterator[Callable[..., Engin
 
 def loaded(engine: Engine) -> list[str]:
     return [session.manifest.id for session in engine.loaded_models()]
-
-
-def wait_for(condition: Callable[[], bool]) -> None:
-    end = time.monotonic() + 30
-    while not condition():
-        assert time.monotonic() < end, "it did not happen"
-        time.sleep(0.01)
 
 
 def test_models_stay_for_ever_unless_told_otherwise(open_engine: Callable[..., Engine]) -> None:

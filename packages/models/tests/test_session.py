@@ -21,6 +21,7 @@ from rase_core.manifest import ModelManifest
 from rase_core.progress import ProgressEvent, ProgressPhase
 from rase_core.registry import ModelRegistry
 from rase_core.sampling import GenerationConfig
+from rase_core.testing_waits import wait_for
 from rase_models import Engine, SessionCache
 from rase_models.decoder import ProgramDecoder
 from rase_models.request import Completion, Terms
@@ -278,13 +279,6 @@ def _in_forked_process(engine: Engine, alone: tuple[int, ...]) -> bytes:
 
 def scheduler_threads() -> list[threading.Thread]:
     return [thread for thread in threading.enumerate() if thread.name == "rase-scheduler"]
-
-
-def wait_for(condition: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + 30
-    while not condition():
-        assert time.monotonic() < deadline
-        time.sleep(0.001)
 
 
 def test_a_session_that_goes_between_asking_and_entering_is_loaded_again(

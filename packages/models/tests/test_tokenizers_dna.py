@@ -2,12 +2,12 @@
 
 import itertools
 import time
-from pathlib import Path
 
 import numpy as np
 import pytest
-from rase_models.gguf import GgufFile, MetadataValue
-from rase_models.tokenizers import Tokenizer, tokenizer_from_gguf
+from rase_models.gguf import MetadataValue
+from rase_models.testing_headers import tokenizer_of
+from rase_models.tokenizers import Tokenizer
 from rase_models.tokenizers.byte_level import CHARACTER_OF_BYTE
 
 MARK = "\ue000"
@@ -20,14 +20,13 @@ def _tokenizer(tags: tuple[str, ...] = TAGS, kind: int = 1) -> Tokenizer:
     tokens = (*WORDS, *tags, *SIXES)
     kinds = [kind if token in tags else 1 for token in tokens]
     metadata: dict[str, MetadataValue] = {
-        "tokenizer.ggml.model": "hybriddna",
-        "tokenizer.ggml.pre": "qwen2",
-        "tokenizer.ggml.tokens": tokens,
-        "tokenizer.ggml.token_type": np.array(kinds, np.int32),
-        "tokenizer.ggml.merges": ("h e", "C C", "CC C"),
+        "model": "hybriddna",
+        "pre": "qwen2",
+        "tokens": tokens,
+        "token_type": np.array(kinds, np.int32),
+        "merges": ("h e", "C C", "CC C"),
     }
-    path = Path("model.gguf")
-    return tokenizer_from_gguf(GgufFile(path, (path,), (0,), 3, 32, metadata, {}))
+    return tokenizer_of(metadata)
 
 
 TOKENIZER = _tokenizer()

@@ -1,27 +1,19 @@
 """Which tokens end an answer."""
 
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 from rase_core.errors import TokenizerError
-from rase_models.gguf import GgufFile
+from rase_models.testing_headers import tokenizer_header
 from rase_models.tokenizers import end_of_generation_tokens
 
 CONTROL, NORMAL, USER_DEFINED = 3, 1, 4
 
 
-def _header(**changes: Any) -> GgufFile:
-    """Return a GGUF header with these metadata; `a__b` is the key `tokenizer.a.b`, None leaves it out."""
-    metadata = {f"tokenizer.{key.replace('__', '.')}": v for key, v in changes.items() if v is not None}
-    path = Path("model.gguf")
-    return GgufFile(path, (path,), (0,), 3, 32, metadata, {})
-
-
 def _ends(tokens: tuple[str, ...], kind: int = CONTROL, **keys: Any) -> set[str]:
     kinds = np.full(len(tokens), kind, np.int32)
-    file = _header(ggml__model="gpt2", ggml__tokens=tokens, ggml__token_type=kinds, **keys)
+    file = tokenizer_header(ggml__model="gpt2", ggml__tokens=tokens, ggml__token_type=kinds, **keys)
     return {tokens[i] for i in end_of_generation_tokens(file)}
 
 
@@ -49,14 +41,14 @@ def test_end_is_no_end_where_a_format_has_channels() -> None:
 
 
 def test_sentencepiece_ends_with_token_two_by_default() -> None:
-    file = _header(ggml__model="llama", ggml__tokens=("<unk>", "<s>", "end"))
+    file = tokenizer_header(ggml__model="llama", ggml__tokens=("<unk>", "<s>", "end"))
     assert end_of_generation_tokens(file) == {2}
-    assert end_of_generation_tokens(_header(ggml__model="llama", ggml__tokens=("<unk>",))) == set()
+    assert end_of_generation_tokens(tokenizer_header(ggml__model="llama", ggml__tokens=("<unk>",))) == set()
 
 
 def test_a_file_without_vocabulary_has_what_its_keys_say() -> None:
-    assert end_of_generation_tokens(_header()) == set()
-    assert end_of_generation_tokens(_header(ggml__eos_token_id=5)) == {5}
+    assert end_of_generation_tokens(tokenizer_header()) == set()
+    assert end_of_generation_tokens(tokenizer_header(ggml__eos_token_id=5)) == {5}
 
 
 @pytest.mark.parametrize(
@@ -70,4 +62,4 @@ def test_a_file_without_vocabulary_has_what_its_keys_say() -> None:
 )
 def test_broken_keys_are_named(keys: dict[str, Any]) -> None:
     with pytest.raises(TokenizerError, match=r"tokenizer\.ggml"):
-        end_of_generation_tokens(_header(**keys))
+        end_of_generation_tokens(tokenizer_header(**keys))

@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from rase_core.errors import TokenizerError, UnencodableText
-from rase_models.gguf import GgufFile
-from rase_models.tokenizers import Tokenizer, tokenizer_from_gguf
+from rase_models.testing_headers import tokenizer_of
+from rase_models.tokenizers import Tokenizer
 from rase_models.tokenizers.byte_level import CHARACTER_OF_BYTE
 
 DATA = json.loads((Path(__file__).parent / "data" / "tokenizer_model_ids.json").read_text(encoding="utf-8"))
@@ -63,9 +63,7 @@ LOSSLESS = ("gpt2", "llama3", "llama", "gemma4", "plamo2", "rwkv")
 
 
 def _tokenizer(family: str, **changes: Any) -> Tokenizer:
-    path, metadata = Path("model.gguf"), {**FAMILIES[family], **changes}
-    named = {f"tokenizer.ggml.{key}": value for key, value in metadata.items() if value is not None}
-    return tokenizer_from_gguf(GgufFile(path, (path,), (0,), 3, 32, named, {}))
+    return tokenizer_of({**FAMILIES[family], **changes})
 
 
 ALL = {family: _tokenizer(family) for family in FAMILIES}

@@ -13,6 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from rase_core.errors import ModelFileNotFound, TokenizerError, UnencodableText
 from rase_models.gguf import GgufFile, open_gguf
+from rase_models.testing_headers import tokenizer_header
 from rase_models.tokenizers import Tokenizer, load_tokenizer, tokenizer_from_gguf
 from rase_models.tokenizers.byte_level import CHARACTER_OF_BYTE
 from rase_models.tokenizers.pre_tokenizers import known_pre_tokenizers
@@ -25,13 +26,6 @@ def reference(name: str) -> Any:
 
 MISSING_BYTES = (b"\xf1", b"\xf2", b"\xf3", b"\xf4")  # SmolLM2 has no tokens for these
 PRE_TOKENIZERS = sorted(reference("pre_tokenizer_ids.json").keys() - {"texts"})
-
-
-def _header(**changes: Any) -> GgufFile:
-    """Return a GGUF header with these metadata; `a__b` is the key `tokenizer.a.b`, None leaves it out."""
-    metadata = {f"tokenizer.{key.replace('__', '.')}": v for key, v in changes.items() if v is not None}
-    path = Path("model.gguf")
-    return GgufFile(path, (path,), (0,), 3, 32, metadata, {})
 
 
 def _sentencepiece_metadata(vocabulary: Mapping[str, Any]) -> dict[str, Any]:
@@ -63,11 +57,11 @@ def smollm2(smollm2_path: Path) -> Tokenizer:
 
 def _sentencepiece(**changes: Any) -> Tokenizer:
     metadata = _sentencepiece_metadata(reference("sentencepiece_ids.json"))
-    return tokenizer_from_gguf(_header(**{**metadata, **changes}))
+    return tokenizer_from_gguf(tokenizer_header(**{**metadata, **changes}))
 
 
 def _byte_level(*more: str, merges: tuple[str, ...] = (), **changes: Any) -> Tokenizer:
-    return tokenizer_from_gguf(_header(**{**_byte_level_metadata(*more, merges=merges), **changes}))
+    return tokenizer_from_gguf(tokenizer_header(**{**_byte_level_metadata(*more, merges=merges), **changes}))
 
 
 def test_prompts_of_the_real_model_have_the_reference_ids(smollm2: Tokenizer) -> None:
@@ -224,13 +218,15 @@ def test_user_defined_tokens_are_found_without_parse_special() -> None:
 
 
 def test_characters_without_token_or_bytes_become_the_unknown_token() -> None:
-    tokenizer = tokenizer_from_gguf(_header(**_tiny("<unk>", "<s>", "</s>", "▁", "a", kinds=(2, 3, 3, 1, 1))))
+    tokenizer = tokenizer_from_gguf(
+        tokenizer_header(**_tiny("<unk>", "<s>", "</s>", "▁", "a", kinds=(2, 3, 3, 1, 1)))
+    )
     assert tokenizer.encode("aЖ") == [1, 3, 4, 0]
     assert tokenizer.decode([1, 3, 4, 0]) == "a"
 
 
 def test_characters_without_any_token_are_named() -> None:
-    tokenizer = tokenizer_from_gguf(_header(**_tiny("▁"), ggml__add_bos_token=False))
+    tokenizer = tokenizer_from_gguf(tokenizer_header(**_tiny("▁"), ggml__add_bos_token=False))
     with pytest.raises(UnencodableText, match="'Ж'"):
         tokenizer.encode("Ж")
 
@@ -337,8 +333,8 @@ def test_broken_scores_are_named(scores: Any) -> None:
 
 def test_default_special_ids_outside_a_small_vocabulary_do_not_count() -> None:
     with pytest.raises(TokenizerError, match="bos_token_id is missing"):
-        tokenizer_from_gguf(_header(**_tiny("a")))
-    tokenizer = tokenizer_from_gguf(_header(**_tiny("a"), ggml__add_bos_token=False))
+        tokenizer_from_gguf(tokenizer_header(**_tiny("a")))
+    tokenizer = tokenizer_from_gguf(tokenizer_header(**_tiny("a"), ggml__add_bos_token=False))
     assert (tokenizer.bos_token_id, tokenizer.eos_token_id) == (None, None)
 
 
@@ -353,7 +349,7 @@ def test_no_sentencepiece_vocabulary_crashes(
 ) -> None:
     vocabulary = {"tokens": tokens, "kinds": kinds, "scores": scores}
     try:
-        tokenizer = tokenizer_from_gguf(_header(**_sentencepiece_metadata(vocabulary)))
+        tokenizer = tokenizer_from_gguf(tokenizer_header(**_sentencepiece_metadata(vocabulary)))
         tokenizer.decode(tokenizer.encode(text))
     except TokenizerError as error:
         assert "tokenizer.ggml" in str(error) or isinstance(error, UnencodableText)

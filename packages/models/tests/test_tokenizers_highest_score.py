@@ -2,7 +2,6 @@
 
 import time
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -10,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from rase_core.errors import UnencodableText
-from rase_models.gguf import GgufFile
-from rase_models.tokenizers import Tokenizer, tokenizer_from_gguf
+from rase_models.testing_headers import tokenizer_of
+from rase_models.tokenizers import Tokenizer
 
 SPECIAL = ("<unk>", "<s>", "</s>")
 BYTES = tuple(f"<0x{byte:02X}>" for byte in range(256))
@@ -29,9 +28,7 @@ def _tokenizer(pieces: dict[str, float], *kinds: int, **changes: Any) -> Tokeniz
         "scores": np.array((*([0.0] * FIRST), *pieces.values()), np.float32),
         **changes,
     }
-    path = Path("model.gguf")
-    named = {f"tokenizer.ggml.{key}": value for key, value in metadata.items()}
-    return tokenizer_from_gguf(GgufFile(path, (path,), (0,), 3, 32, named, {}))
+    return tokenizer_of(metadata)
 
 
 def _ways(pieces: dict[str, float], text: str) -> Iterator[tuple[tuple[float, tuple[int, ...]], list[str]]]:

@@ -11,8 +11,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from rase_core.errors import InvalidParameter, UnencodableText
-from rase_models.gguf import GgufFile, MetadataValue
-from rase_models.tokenizers import Tokenizer, load_tokenizer, tokenizer_from_gguf
+from rase_models.gguf import MetadataValue
+from rase_models.testing_headers import tokenizer_of
+from rase_models.tokenizers import Tokenizer, load_tokenizer
 from rase_models.tokenizers.byte_level import CHARACTER_OF_BYTE
 
 JAMO = "\u1112\u1161\u11ab"
@@ -35,15 +36,14 @@ def smollm2(smollm2_path: Path) -> Tokenizer:
 def sentencepiece() -> Tokenizer:
     tokens = ("<unk>", "<s>", "a", "b", "▁", "▁▁", "▁▁▁▁", "ab", "abab")
     metadata: dict[str, MetadataValue] = {
-        "tokenizer.ggml.model": "llama",
-        "tokenizer.ggml.tokens": tokens,
-        "tokenizer.ggml.scores": np.arange(len(tokens), dtype=np.float32),
-        "tokenizer.ggml.token_type": np.array([2, 3, 1, 1, 1, 1, 1, 1, 4], np.int32),
-        "tokenizer.ggml.unknown_token_id": 0,
-        "tokenizer.ggml.add_bos_token": False,
+        "model": "llama",
+        "tokens": tokens,
+        "scores": np.arange(len(tokens), dtype=np.float32),
+        "token_type": np.array([2, 3, 1, 1, 1, 1, 1, 1, 4], np.int32),
+        "unknown_token_id": 0,
+        "add_bos_token": False,
     }
-    path = Path("model.gguf")
-    return tokenizer_from_gguf(GgufFile(path, (path,), (0,), 3, 32, metadata, {}))
+    return tokenizer_of(metadata)
 
 
 def _document(**changes: Any) -> dict[str, Any]:

@@ -3,12 +3,12 @@
 import gc
 from collections.abc import Mapping, Sequence
 from itertools import pairwise
-from pathlib import Path
 
 import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from rase_models.gguf import GgufFile, MetadataValue
+from rase_models.testing_headers import header_of
 from rase_models.tokenizers import tokenizer_from_gguf
 from rase_models.tokenizers.merge_table import Neighbours, code_points
 from rase_models.tokenizers.plain_merging import Costs, PairsWithin, merge, merge_short
@@ -35,8 +35,7 @@ def _file(tokens: list[str], scores: list[float]) -> GgufFile:
         "tokenizer.ggml.add_bos_token": False,
         "tokenizer.ggml.add_space_prefix": False,
     }
-    path = Path("model.gguf")
-    return GgufFile(path, (path,), (0,), 3, 32, metadata, {})
+    return header_of(metadata)
 
 
 VOCABULARIES = st.lists(st.text("ab▁", min_size=1, max_size=5), unique=True, max_size=30)

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from rase_core.errors import TokenizerError, UnencodableText
-from rase_models.gguf import GgufFile, MetadataValue
-from rase_models.tokenizers import Tokenizer, tokenizer_from_gguf
+from rase_models.testing_headers import tokenizer_of
+from rase_models.tokenizers import Tokenizer
 from rase_models.tokenizers.charsmap import Charsmap
 from rase_models.tokenizers.longest_match import escaped_bytes
 
@@ -33,9 +33,7 @@ def _tokenizer(name: str, **changes: Any) -> Tokenizer:
         **SPECIAL[name],
         **changes,
     }
-    path = Path("model.gguf")
-    named = {f"tokenizer.ggml.{key.replace('__', '.')}": value for key, value in metadata.items()}
-    return tokenizer_from_gguf(GgufFile(path, (path,), (0,), 3, 32, named, {}))
+    return tokenizer_of({key.replace("__", "."): value for key, value in metadata.items()})
 
 
 SPECIAL: Mapping[str, Mapping[str, Any]] = {
@@ -129,12 +127,7 @@ def test_unigram_never_makes_control_tokens_of_text() -> None:
 
 
 def test_a_byte_that_rwkv_does_not_have_is_named() -> None:
-    path = Path("model.gguf")
-    metadata: dict[str, MetadataValue] = {
-        "tokenizer.ggml.model": "rwkv",
-        "tokenizer.ggml.tokens": ("a", "b"),
-    }
-    tokenizer = tokenizer_from_gguf(GgufFile(path, (path,), (0,), 3, 32, metadata, {}))
+    tokenizer = tokenizer_of({"model": "rwkv", "tokens": ("a", "b")})
     with pytest.raises(UnencodableText, match="byte 0x63"):
         tokenizer.encode("abc")
 

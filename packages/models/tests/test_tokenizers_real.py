@@ -12,8 +12,9 @@ from typing import Any, Literal
 
 import numpy as np
 import pytest
-from rase_models.gguf import GgufFile, MetadataValue
-from rase_models.tokenizers import Tokenizer, tokenizer_from_gguf
+from rase_models.gguf import MetadataValue
+from rase_models.testing_headers import tokenizer_of
+from rase_models.tokenizers import Tokenizer
 
 MODELS = {
     "claude": ("gpt2", "gpt-2"),
@@ -49,17 +50,14 @@ def _from_gguf(document: dict[str, Any], model: str, pre: str) -> Tokenizer:
     ]
     merges = document["model"]["merges"]
     metadata: dict[str, MetadataValue] = {
-        "tokenizer.ggml.model": model,
-        "tokenizer.ggml.pre": pre,
-        "tokenizer.ggml.tokens": tokens,
-        "tokenizer.ggml.token_type": np.array(kinds, np.int32),
-        "tokenizer.ggml.merges": tuple(
-            merge if isinstance(merge, str) else " ".join(merge) for merge in merges
-        ),
-        "tokenizer.ggml.bos_token_id": 0,
+        "model": model,
+        "pre": pre,
+        "tokens": tokens,
+        "token_type": np.array(kinds, np.int32),
+        "merges": tuple(merge if isinstance(merge, str) else " ".join(merge) for merge in merges),
+        "bos_token_id": 0,
     }
-    path = Path("model.gguf")
-    return tokenizer_from_gguf(GgufFile(path, (path,), (0,), 3, 32, metadata, {}))
+    return tokenizer_of(metadata)
 
 
 @cache

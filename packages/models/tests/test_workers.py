@@ -2,11 +2,11 @@
 
 import asyncio
 import threading
-import time
 from collections.abc import Callable, Iterator
 
 import pytest
 from rase_core.errors import ShuttingDown
+from rase_core.testing_waits import wait_for
 from rase_models.workers import Workers
 
 
@@ -15,10 +15,7 @@ def workers() -> Iterator[Workers]:
     workers = Workers(1, "test-worker")
     yield workers
     workers.close()
-    deadline = time.monotonic() + 30
-    while any(thread.name.startswith("test-worker") for thread in threading.enumerate()):
-        assert time.monotonic() < deadline
-        time.sleep(0.001)
+    wait_for(lambda: not any(thread.name.startswith("test-worker") for thread in threading.enumerate()))
 
 
 class Held:
@@ -86,9 +83,7 @@ def test_what_comes_of_a_cancelled_call_is_undone(workers: Workers, is_soon: boo
     asyncio.run(run())
     held.release()
     workers.close()
-    deadline = time.monotonic() + 30
-    while not undone and time.monotonic() < deadline:
-        time.sleep(0.001)
+    wait_for(lambda: undone)
     assert undone == ["done"]
 
 
