@@ -1,11 +1,12 @@
 """Fixtures of the models package's tests."""
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
 
 import pytest
+from rase_models import Engine
 from rase_models.program import Program
 
 
@@ -42,3 +43,11 @@ def build(tmp_path: Path) -> Callable[..., Program]:
     from rase_models.testing_sketches import build_sketch
 
     return partial(build_sketch, tmp_path / "model.gguf")
+
+
+@pytest.fixture
+def engine(tmp_path: Path, tiny_path: Path) -> Iterator[Engine]:
+    """An engine on the reference device whose store has the model `tiny`."""
+    with Engine(tmp_path / "store", "reference") as engine:
+        engine.import_model(tiny_path, "tiny", chat_template="chatml")
+        yield engine

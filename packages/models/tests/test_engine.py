@@ -1,7 +1,6 @@
 """The engine on a tiny model: what it answers, when it stops, and what it refuses."""
 
 import threading
-from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
 
@@ -28,13 +27,6 @@ from rase_models.testing import END, write_tiny_model
 CONFIG = GenerationConfig(max_tokens=20, seed=7, ignore_eos=True)
 LONG = GenerationConfig(max_tokens=100, seed=7, ignore_eos=True)
 HELLO = [{"role": "user", "content": "Hello"}]
-
-
-@pytest.fixture
-def engine(tmp_path: Path, tiny_path: Path) -> Iterator[Engine]:
-    with Engine(tmp_path / "store", "reference") as engine:
-        engine.import_model(tiny_path, "tiny", chat_template="chatml")
-        yield engine
 
 
 def text_and_tokens(generation: Generation) -> tuple[str, tuple[int, ...]]:

@@ -1,6 +1,5 @@
 """What the engine finds out about a model when it is registered, and what it refuses."""
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -20,13 +19,6 @@ from rase_models.testing import write_tiny_model
 
 CONFIG = GenerationConfig(max_tokens=20, seed=7, ignore_eos=True)
 HELLO = [{"role": "user", "content": "Hello"}]
-
-
-@pytest.fixture
-def engine(tmp_path: Path, tiny_path: Path) -> Iterator[Engine]:
-    with Engine(tmp_path / "store", "reference") as engine:
-        engine.import_model(tiny_path, "tiny", chat_template="chatml")
-        yield engine
 
 
 def test_a_file_tells_its_architecture_and_context_when_it_is_registered(engine: Engine) -> None:

@@ -3,7 +3,6 @@
 import gc
 import threading
 import time
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -16,13 +15,6 @@ from rase_models import Engine
 CONFIG = GenerationConfig(max_tokens=20, seed=7, ignore_eos=True)
 LONG = GenerationConfig(max_tokens=100, seed=7, ignore_eos=True)
 HELLO = [{"role": "user", "content": "Hello"}]
-
-
-@pytest.fixture
-def engine(tmp_path: Path, tiny_path: Path) -> Iterator[Engine]:
-    with Engine(tmp_path / "store", "reference") as engine:
-        engine.import_model(tiny_path, "tiny", chat_template="chatml")
-        yield engine
 
 
 def ended(engine: Engine) -> tuple[int, int]:
