@@ -1,37 +1,19 @@
-"""Tools and thought over OpenAI's chat: what is asked, what comes, whole and streamed, and the history."""
+"""Tools and thought over OpenAI's chat and Ollama's: what is asked, what comes, and the history."""
 
 import json
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import anthropic
 import httpx
 import openai
 import pytest
 from rase_api.app import create_app
 from rase_api.testing import ScriptedEngine, served
+from rase_api.testing_tools import CLOCK, TEMPLATE, USER, WEATHER, asked, calling_engine
 from rase_models import Engine
 from rase_models.chat.options import ToolChoice
 from rase_models.constraints import ResponseFormat
-from rase_models.request import Conversation
 
-TEMPLATE = '{# <tool_call></tool_call> "name" "arguments" #}{{ messages }}'
-CALLS = (
-    '<think>\nhm\n</think>\n\nI look.\n<tool_call>\n{"name": "weather", "arguments": {"city": "Oslo"}}\n'
-    '</tool_call>\n<tool_call>\n{"name": "clock", "arguments": {}}\n</tool_call>'
-)
-WEATHER = {
-    "type": "function",
-    "function": {
-        "name": "weather",
-        "description": "Tells the weather.",
-        "parameters": {"type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"]},
-        "strict": True,
-    },
-}
-CLOCK = {"type": "function", "function": {"name": "clock"}}
-USER = {"role": "user", "content": "Hi"}
 CHAT: dict[str, Any] = {"model": "demo", "messages": [USER], "tools": [WEATHER, CLOCK]}
 URL = "/v1/chat/completions"
 MADE: dict[str, object] = {
@@ -45,24 +27,12 @@ TOLD = {"role": "tool", "tool_call_id": "c1", "content": "Rain."}
 
 @pytest.fixture(scope="module")
 def engine() -> ScriptedEngine:
-    return ScriptedEngine(CALLS, template=TEMPLATE, context_length=1000)
-
-
-@pytest.fixture(scope="module")
-def client(engine: ScriptedEngine) -> Iterator[httpx.Client]:
-    with served(create_app(engine)) as url, httpx.Client(base_url=url, timeout=30) as client:
-        yield client
+    return calling_engine()
 
 
 @pytest.fixture(scope="module")
 def official(client: httpx.Client) -> openai.OpenAI:
     return openai.OpenAI(base_url=f"{client.base_url}/v1", api_key="none", max_retries=0)
-
-
-def asked(engine: ScriptedEngine) -> Conversation:
-    question = engine.questions[-1]
-    assert isinstance(question, Conversation)
-    return question
 
 
 def test_a_whole_answer_has_thought_content_and_calls(client: httpx.Client) -> None:
@@ -104,16 +74,6 @@ def test_openais_helper_for_streams_joins_the_calls(official: openai.OpenAI) -> 
         ("weather", '{"city": "Oslo"}'),
         ("clock", "{}"),
     ]
-
-
-def test_anthropics_helper_for_streams_joins_the_calls(client: httpx.Client) -> None:
-    user = anthropic.Anthropic(base_url=str(client.base_url), api_key="none", max_retries=0)
-    with user.messages.stream(**ANTHROPIC) as stream:
-        pieces = [event.partial_json for event in stream if event.type == "input_json"]
-        blocks = stream.get_final_message().content
-    assert len(pieces) > 5
-    used = [(block.name, block.input) for block in blocks if block.type == "tool_use"]
-    assert used == [("weather", {"city": "Oslo"}), ("clock", {})]
 
 
 def test_without_tools_the_answer_is_text(client: httpx.Client) -> None:
@@ -260,182 +220,6 @@ def test_ollamas_formats_reach_the_engine(
     for url, body in (("/api/chat", {"messages": [USER]}), ("/api/generate", {"prompt": "Hi"})):
         assert client.post(url, json={"model": "demo", "format": value} | body).status_code == 200
         assert engine.formats[-1] == form
-
-
-INPUT = {"type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"]}
-ANTHROPIC: dict[str, Any] = {
-    "model": "demo",
-    "max_tokens": 300,
-    "messages": [USER],
-    "tools": [{"name": "weather", "description": "Tells.", "input_schema": INPUT}],
-}
-BLOCKS = [
-    {"type": "thinking", "thinking": "hm", "signature": ""},
-    {"type": "text", "text": "I look."},
-    {"type": "tool_use", "name": "weather", "input": {"city": "Oslo"}},
-    {"type": "tool_use", "name": "clock", "input": {}},
-]
-
-
-def test_anthropics_messages_have_blocks(client: httpx.Client) -> None:
-    answer = client.post("/v1/messages", json=ANTHROPIC).json()
-    assert answer["stop_reason"] == "tool_use"
-    assert [{k: v for k, v in block.items() if k != "id"} for block in answer["content"]] == BLOCKS
-
-
-def test_anthropics_streams_have_blocks(client: httpx.Client) -> None:
-    text = client.post("/v1/messages", json=ANTHROPIC | {"stream": True}).text
-    events = [json.loads(part.partition("data: ")[2]) for part in text.strip().split("\n\n")]
-    kinds = [event["type"] for event in events if event["type"] != "content_block_delta"]
-    assert kinds == [
-        "message_start",
-        *("content_block_start", "content_block_stop") * 4,
-        "message_delta",
-        "message_stop",
-    ]
-    starts = [event for event in events if event["type"] == "content_block_start"]
-    assert [(event["index"], event["content_block"]["type"]) for event in starts] == [
-        *enumerate(["thinking", "text", "tool_use", "tool_use"])
-    ]
-    deltas = [event["delta"] for event in events if event["type"] == "content_block_delta"]
-    assert "".join(delta.get("thinking", "") for delta in deltas) == "hm"
-    assert "".join(delta.get("text", "") for delta in deltas) == "I look."
-    inputs = [
-        (event["index"], event["delta"]["partial_json"])
-        for event in events
-        if event["type"] == "content_block_delta" and event["delta"]["type"] == "input_json_delta"
-    ]
-    joined = ["".join(piece for index, piece in inputs if index == block) for block in (2, 3)]
-    assert [json.loads(text) for text in joined] == [{"city": "Oslo"}, {}]
-    assert events[-2]["delta"]["stop_reason"] == "tool_use"
-
-
-def test_anthropics_history_becomes_that_of_templates(client: httpx.Client, engine: ScriptedEngine) -> None:
-    used = {"type": "tool_use", "id": "c1", "name": "weather", "input": {"city": "Oslo"}}
-    result = {"type": "tool_result", "tool_use_id": "c1", "content": [{"type": "text", "text": "Rain."}]}
-    thought = {"type": "thinking", "thinking": "hm", "signature": "x"}
-    said = [{"type": "text", "text": "I look."}]
-    messages = [
-        USER,
-        {"role": "assistant", "content": [thought, *said, used]},
-        {"role": "user", "content": [result, {"type": "text", "text": "So?"}]},
-    ]
-    body = ANTHROPIC | {"messages": messages, "thinking": {"type": "enabled", "budget_tokens": 1024}}
-    assert client.post("/v1/messages", json=body | {"tool_choice": {"type": "any"}}).status_code == 200
-    question = asked(engine)
-    assert question.options.tool_choice == ToolChoice.REQUIRED
-    assert question.options.variables == {"enable_thinking": True}
-    call = {"id": "c1", "type": "function", "function": {"name": "weather", "arguments": {"city": "Oslo"}}}
-    assert question.messages[1:] == [
-        {"role": "assistant", "content": "I look.", "tool_calls": [call], "reasoning_content": "hm"},
-        {"role": "tool", "tool_call_id": "c1", "content": "Rain.", "name": "weather"},
-        {"role": "user", "content": "So?"},
-    ]
-
-
-@pytest.mark.parametrize(
-    ("fields", "name"),
-    [
-        ({"messages": [{"role": "user", "content": [{"type": "tool_result"}]}]}, "tool_use_id"),
-        ({"messages": [{"role": "user", "content": [{"type": "text"}]}]}, "messages[0].content[0].text"),
-        ({"tool_choice": {"type": "tool", "name": "unknown"}}, "tool_choice"),
-        ({"tool_choice": {"type": "tool"}}, "tool_choice"),
-        ({"tools": None, "tool_choice": {"type": "any"}}, "tool_choice"),
-    ],
-)
-def test_what_anthropic_would_refuse_is_refused(
-    client: httpx.Client, fields: dict[str, object], name: str
-) -> None:
-    answer = client.post("/v1/messages", json=ANTHROPIC | fields)
-    assert answer.status_code == 400
-    assert name in answer.json()["error"]["message"]
-
-
-RESPONSE: dict[str, Any] = {
-    "model": "demo",
-    "input": "Hi",
-    "tools": [{"type": "function", "name": "weather", "description": "Tells.", "parameters": INPUT}],
-}
-
-
-def test_responses_have_items_whole_and_streamed(official: openai.OpenAI) -> None:
-    whole = official.responses.create(**RESPONSE)
-    kinds = ["reasoning", "message", "function_call", "function_call"]
-    assert [item.type for item in whole.output] == kinds
-    assert whole.output_text == "I look."
-    assert [(item.name, item.arguments) for item in whole.output[2:]] == [
-        ("weather", '{"city": "Oslo"}'),
-        ("clock", "{}"),
-    ]
-    with official.responses.stream(**RESPONSE) as stream:
-        events = list(stream)
-        final = stream.get_final_response()
-    added = [event.item.type for event in events if event.type == "response.output_item.added"]
-    assert added == [item.type for item in final.output] == kinds
-    thought = [event.delta for event in events if event.type == "response.reasoning_text.delta"]
-    assert "".join(thought) == "hm"
-    grown = [event.delta for event in events if event.type == "response.function_call_arguments.delta"]
-    assert len(grown) > 5 and "".join(grown) == '{"city": "Oslo"}{}'
-    done = [event.arguments for event in events if event.type == "response.function_call_arguments.done"]
-    assert done == ['{"city": "Oslo"}', "{}"]
-    assert [event.sequence_number for event in events if hasattr(event, "sequence_number")] == sorted(
-        {event.sequence_number for event in events if hasattr(event, "sequence_number")}
-    )
-
-
-def test_items_of_a_response_go_back_into_the_history(client: httpx.Client, engine: ScriptedEngine) -> None:
-    output = client.post("/v1/responses", json=RESPONSE).json()["output"]
-    calls = [item for item in output if item["type"] == "function_call"]
-    results = [
-        {"type": "function_call_output", "call_id": call["call_id"], "output": "Rain."} for call in calls
-    ]
-    history = [USER, *output, *results]
-    body = RESPONSE | {"input": history, "reasoning": {"effort": "low"}, "tool_choice": "required"}
-    assert client.post("/v1/responses", json=body).status_code == 200
-    question = asked(engine)
-    _, answer, *told = question.messages
-    assert (answer["content"], answer["reasoning_content"]) == ("I look.", "hm")
-    assert isinstance(answer["tool_calls"], list)
-    names = [call["function"]["name"] for call in answer["tool_calls"]]
-    assert names == ["weather", "clock"] == [result["name"] for result in told]
-    assert question.options.variables == {"reasoning_effort": "low"}
-    assert question.options.tool_choice == ToolChoice.REQUIRED
-
-
-@pytest.mark.parametrize(
-    ("fields", "param"),
-    [
-        ({"input": [{"type": "function_call", "call_id": "a", "name": "b"}]}, "input[0].arguments"),
-        (
-            {"input": [{"type": "function_call", "call_id": "a", "name": "b", "arguments": "{"}]},
-            "input[0].arguments",
-        ),
-        ({"input": [{"type": "function_call_output", "output": "b"}]}, "input[0].call_id"),
-        ({"input": [{"content": "b"}]}, "input[0].role"),
-        ({"tool_choice": {"type": "function", "name": "unknown"}}, "tool_choice"),
-    ],
-)
-def test_what_responses_would_refuse_is_refused(
-    client: httpx.Client, fields: dict[str, object], param: str
-) -> None:
-    answer = client.post("/v1/responses", json=RESPONSE | fields)
-    assert (answer.status_code, answer.json()["error"]["param"]) == (400, param)
-
-
-@pytest.mark.parametrize(
-    ("form", "expected"),
-    [
-        ({"type": "text"}, None),
-        ({"type": "json_object"}, ResponseFormat.json_object()),
-        ({"type": "json_schema", "name": "x", "schema": INPUT}, ResponseFormat.json_schema(INPUT)),
-    ],
-)
-def test_formats_of_responses_reach_the_engine(
-    client: httpx.Client, engine: ScriptedEngine, form: dict[str, object], expected: ResponseFormat | None
-) -> None:
-    body = {"model": "demo", "input": "Hi", "text": {"format": form}}
-    assert client.post("/v1/responses", json=body).json()["text"]["format"]["type"] == form["type"]
-    assert engine.formats[-1] == expected
 
 
 CHATML = (
