@@ -2,9 +2,11 @@ import dataclasses
 from typing import Any
 
 import pytest
+from pydantic import ValidationError
 from rase_api.errors import InvalidType, InvalidValue, RequestError, UnknownParameter, UnsupportedParameter
 from rase_api.schemas import ChatRequest, CompletionRequest
 from rase_api.schemas.openai import OpenAIRequest
+from rase_api.validation import request_error
 from rase_core.errors import InvalidGenerationConfig
 from rase_core.sampling import GenerationConfig
 
@@ -210,3 +212,29 @@ def test_a_missing_model_is_named() -> None:
 def test_a_refused_feature_is_told_before_the_unknown() -> None:
     with pytest.raises(UnsupportedParameter, match="'functions'"):
         ChatRequest.parse(CHAT | {"functions": [{"name": "f"}], "unknown": 1})
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (
+            {"tool_choice": 3},
+            "Invalid value for 'tool_choice': expected 'none', 'auto' or 'required'.",
+        ),
+        ({"tool_choice": {}}, "Missing required parameter: 'tool_choice.type'."),
+        ({"tool_choice": {"a": 1}}, "Unknown parameter: 'tool_choice.a'."),
+        ({"n": 10**30}, "Invalid value for 'n': expected 1024 or less."),
+        ({"n": 0}, "Invalid value for 'n': expected 1 or more."),
+        ({"Unknown": 1}, "Unknown parameter: 'Unknown'."),
+        (
+            {"reasoning_effort": 3},
+            "Invalid value for 'reasoning_effort': "
+            "expected 'none', 'minimal', 'low', 'medium', 'high' or 'xhigh'.",
+        ),
+    ],
+    ids=repr,
+)
+def test_what_pydantic_finds_is_told_in_own_words(change: dict[str, object], message: str) -> None:
+    with pytest.raises(ValidationError) as caught:
+        ChatRequest.model_validate(CHAT | change)
+    assert request_error(caught.value).args[0] == message

@@ -1,6 +1,7 @@
 """Pydantic's findings, retold as one error in OpenAI's words."""
 
 import json
+import re
 from collections.abc import Callable, Mapping, Sequence
 
 from pydantic import ValidationError
@@ -40,7 +41,17 @@ PHRASES: Mapping[str, str] = {
     "too_short": "it must not be empty",
     "too_long": "it has too many entries",
     "string_unicode": "a key is not valid Unicode",
+    "literal_error": "expected {expected}",
+    "less_than_equal": "expected {le} or less",
+    "less_than": "expected less than {lt}",
+    "greater_than_equal": "expected {ge} or more",
+    "greater_than": "expected more than {gt}",
+    "finite_number": "expected a finite number",
 }
+"""What is said of a kind of finding, with names of its context."""
+
+_LITERAL, _CLASS = re.compile(r"literal\[.*\]"), re.compile(r"[A-Z][A-Za-z]+")
+"""What Pydantic puts into a place for one of several types of a value; the latter not at its end."""
 
 # What is told first when several things are wrong: a refused feature explains the rest.
 URGENCY = ("unsupported_parameter", "extra_forbidden", "missing")
@@ -59,9 +70,15 @@ def request_error(failure: ValidationError) -> RequestError:
 def path_of(location: Sequence[int | str]) -> str:
     """Write the place of a value as in `messages[0].content`."""
     path = ""
-    for part in location:
+    for index, part in enumerate(location, 1):
+        if isinstance(part, str) and _is_way(part, is_last=index == len(location)):
+            continue
         path += f"[{part}]" if isinstance(part, int) else f".{part}" if path else part
     return clipped(path)
+
+
+def _is_way(part: str, *, is_last: bool) -> bool:
+    return bool(_LITERAL.fullmatch(part) or (not is_last and _CLASS.fullmatch(part)))
 
 
 def names_of(locations: Sequence[Sequence[int | str]]) -> str:
@@ -97,7 +114,8 @@ def _invalid(finding: ErrorDetails) -> RequestError:
             f"Invalid type for '{path}': expected {EXPECTED[kind]}, but got {found} instead.", path
         )
     error = InvalidType if kind.endswith("_type") else InvalidValue
-    return error(f"Invalid value for '{path}': {PHRASES.get(kind, finding['msg'])}.", path)
+    phrase = PHRASES[kind].format(**finding.get("ctx", {})) if kind in PHRASES else finding["msg"]
+    return error(f"Invalid value for '{path}': {phrase}.", path)
 
 
 TELLERS: Mapping[str, Callable[[list[ErrorDetails]], RequestError]] = {
