@@ -1,10 +1,6 @@
 import hashlib
 import os
-import random
 import shutil
-import subprocess
-import sys
-import time
 from pathlib import Path
 
 import pytest
@@ -21,12 +17,10 @@ from rase_core.errors import (
     StoreError,
     UnsupportedFormat,
 )
-from rase_core.lock import FileLock
 from rase_core.manifest import ModelKind, ModelSource
 from rase_core.progress import ProgressEvent
 from rase_core.registration import ModelFacts, Registration
 from rase_core.registry import ModelRegistry
-from rase_core.store_folder import default_store
 
 
 def sha256(path: Path) -> str:
@@ -246,17 +240,6 @@ def test_a_registration_can_be_checked_before_there_are_weights(
         ModelRegistry(tmp_path / "file").check("x", Registration())
 
 
-def test_a_store_that_another_process_keeps_locked_is_in_use(weights: Path, tmp_path: Path) -> None:
-    registry = ModelRegistry(tmp_path / "store", patience=0.05)
-    registry.import_local(weights, "a")
-    with (
-        FileLock(registry.store / "manifests" / ".lock"),
-        pytest.raises(StoreError, match="the model store is in use: ") as caught,
-    ):
-        registry.import_local(weights, "a")
-    assert caught.value.advice == "try again when that is done"
-
-
 @pytest.mark.parametrize(
     ("content", "error"),
     [(b"", UnsupportedFormat), (b"<html>", UnsupportedFormat), (None, ModelFileNotFound)],
@@ -342,48 +325,6 @@ def test_broken_manifests_do_not_hide_the_others(registry: ModelRegistry, weight
     assert not (folder / "half.toml").exists()
 
 
-def test_a_tokenizer_can_be_attached_later(registry: ModelRegistry, weights: Path, tmp_path: Path) -> None:
-    registry.import_local(weights, "a", Registration(chat_template="chatml"))
-    tokenizer = tmp_path / "tokenizer.json"
-    tokenizer.write_text("{}")
-    registry.attach_tokenizer("a", tokenizer)
-    manifest = registry.verify("a")
-    assert (manifest.tokenizer, manifest.chat_template) == (tokenizer, "chatml")
-    tokenizer.write_text("[]")
-    with pytest.raises(IntegrityMismatch, match=r"tokenizer\.json"):
-        registry.verify("a")
-    with pytest.raises(ModelFileNotFound):
-        registry.attach_tokenizer("a", tmp_path / "missing")
-    with pytest.raises(ModelNotFound):
-        registry.attach_tokenizer("b", tokenizer)
-
-
-def test_verify_tells_what_is_expected_and_found(registry: ModelRegistry, weights: Path) -> None:
-    expected = registry.import_local(weights, "a").weights[0].sha256
-    events: list[ProgressEvent] = []
-    assert registry.verify("a", events.append).id == "a"
-    assert events[-1].done == weights.stat().st_size
-    data = bytearray(weights.read_bytes())
-    data[100] ^= 1
-    weights.write_bytes(data)
-    with pytest.raises(IntegrityMismatch) as caught:
-        registry.verify("a")
-    error = caught.value
-    assert (error.model_id, error.expected, error.actual) == ("a", expected, sha256(weights))
-    weights.unlink()
-    with pytest.raises(ModelFileNotFound):
-        registry.verify("a")
-
-
-def test_verify_refuses_a_size_that_is_not_the_files(registry: ModelRegistry, weights: Path) -> None:
-    size = registry.import_local(weights, "a").size
-    path = registry.store / "manifests" / "a.toml"
-    path.write_text(path.read_text().replace(f"size = {size}", "size = 5"))
-    with pytest.raises(IntegrityMismatch, match=f"has size {size}, its manifest says 5") as caught:
-        registry.verify("a")
-    assert (caught.value.path, caught.value.fact) == (weights, "size")
-
-
 def test_a_manifest_may_begin_with_a_byte_order_mark(registry: ModelRegistry, weights: Path) -> None:
     manifest = registry.import_local(weights, "a")
     registry.add_alias("a", "other")
@@ -433,23 +374,6 @@ def test_an_id_that_is_taken_gets_advice_about_that(registry: ModelRegistry, wei
     assert "use 'a' itself" in str(caught.value.advice)
 
 
-@pytest.mark.parametrize("missing", ["tokenizer.json", "chat.jinja"])
-def test_verify_misses_every_file_of_a_model(
-    registry: ModelRegistry, weights: Path, tmp_path: Path, missing: str
-) -> None:
-    for name in ("tokenizer.json", "chat.jinja"):
-        (tmp_path / name).write_text("{}")
-    registry.import_local(
-        weights,
-        "a",
-        Registration(tokenizer=tmp_path / "tokenizer.json", template_file=tmp_path / "chat.jinja"),
-    )
-    registry.verify("a")
-    (tmp_path / missing).unlink()
-    with pytest.raises(ModelFileNotFound, match=missing):
-        registry.verify("a")
-
-
 def test_removing_leaves_the_weights(registry: ModelRegistry, weights: Path) -> None:
     registry.import_local(weights, "a")
     registry.remove("a")
@@ -458,178 +382,6 @@ def test_removing_leaves_the_weights(registry: ModelRegistry, weights: Path) -> 
         registry.remove("a")
 
 
-def test_a_store_that_is_a_file_is_a_named_error(tmp_path: Path, weights: Path) -> None:
-    (tmp_path / "file").write_text("")
-    for store in (tmp_path / "file", tmp_path / "file" / "below"):
-        with pytest.raises(StoreError, match="file") as caught:
-            ModelRegistry(store).import_local(weights, "a")
-        assert "RASE_STORE" in str(caught.value.advice)
-    with pytest.raises(StoreError):
-        ModelRegistry(tmp_path / "file").list()
-
-
-IMPORT = """
-import os, sys
-from pathlib import Path
-from rase_core.errors import StoreError
-from rase_core.registration import Registration
-from rase_core.registry import ModelRegistry
-{before}
-try:
-    given = Registration(chat_template="x" * {template})
-    ModelRegistry(Path(sys.argv[1])).import_local(Path(sys.argv[2]), "a", given)
-except StoreError as error:
-    print(error, error.advice)
-"""
-
-
-def import_in_another_process(store: Path, weights: Path, before: str, template: int = 1) -> str:
-    code = IMPORT.format(before=before, template=template)
-    return subprocess.run(
-        [sys.executable, "-c", code, str(store), str(weights)], check=True, capture_output=True, text=True
-    ).stdout
-
-
-@pytest.mark.skipif(
-    not hasattr(os, "geteuid") or os.geteuid() != 0, reason="only root can become another user"
-)
-def test_a_store_without_write_permission_is_a_named_error(registry: ModelRegistry, weights: Path) -> None:
-    registry.import_local(weights, "a")
-    for folder in (weights, *weights.parents):
-        if folder.stat().st_uid == os.geteuid() and folder != Path("/"):
-            folder.chmod(folder.stat().st_mode | 0o055)
-    kept = manifest_path(registry, "a").read_bytes()
-    become = (
-        "ModelRegistry(Path(sys.argv[1])).list(); os.setgid(65534); os.setuid(65534)"  # libraries are read
-    )
-    said = import_in_another_process(registry.store, weights, become)
-    assert "Permission denied" in said and "manifests" in said and "--store" in said
-    assert manifest_path(registry, "a").read_bytes() == kept
-
-
-def test_a_full_disk_is_a_named_error_and_the_old_manifest_stays(
-    registry: ModelRegistry, weights: Path
-) -> None:
-    registry.import_local(weights, "a")
-    kept = manifest_path(registry, "a").read_bytes()
-    # A limit on the size of files is met where a full disk would be: in the middle of the write.
-    limit = "import resource; resource.setrlimit(resource.RLIMIT_FSIZE, (2000, 2000))"
-    said = import_in_another_process(registry.store, weights, limit, template=100_000)
-    assert "File too large" in said and "--store" in said
-    assert manifest_path(registry, "a").read_bytes() == kept
-    assert sorted(path.name for path in kept_files(registry)) == [".lock", "a.toml"]
-
-
-@pytest.mark.skipif(shutil.which("mount") is None or not hasattr(os, "geteuid"), reason="needs mount")
-def test_a_full_disk_says_to_free_some_space(tmp_path: Path, weights: Path) -> None:
-    disk = tmp_path / "disk"
-    disk.mkdir()
-    mounting = ["mount", "-t", "tmpfs", "-o", "size=64k", "tmpfs", str(disk)]
-    if subprocess.run(mounting, capture_output=True, check=False).returncode:
-        pytest.skip("a small disk cannot be mounted here")
-    try:
-        registry = ModelRegistry(disk)
-        registry.import_local(weights, "a")
-        with pytest.raises(StoreError, match="No space left") as caught:
-            registry.import_local(weights, "a", Registration(chat_template="x" * 100_000))
-        assert "free some space" in str(caught.value.advice)
-        assert registry.get("a").chat_template is None
-    finally:
-        subprocess.run(["umount", str(disk)], check=True)
-
-
-def kept_files(registry: ModelRegistry) -> list[Path]:
-    return list((registry.store / "manifests").iterdir())
-
-
-MANY = """
-import sys
-from pathlib import Path
-from rase_core.registration import Registration
-from rase_core.registry import ModelRegistry
-registry = ModelRegistry(Path(sys.argv[1]))
-print("ready", flush=True)
-for round in range(int(sys.argv[3])):
-    given = Registration(chat_template=f"{round:01000}")
-    registry.import_local(Path(sys.argv[2]), f"{sys.argv[4]}{round % 5}", given)
-"""
-
-
-def start_many(registry: ModelRegistry, weights: Path, rounds: int, name: str) -> "subprocess.Popen[bytes]":
-    arguments = [str(registry.store), str(weights), str(rounds), name]
-    process = subprocess.Popen([sys.executable, "-c", MANY, *arguments], stdout=subprocess.PIPE)
-    assert process.stdout is not None and process.stdout.readline() == b"ready\n"
-    return process
-
-
-def test_a_kill_at_any_moment_leaves_a_whole_store(registry: ModelRegistry, weights: Path) -> None:
-    pauses = random.Random(0)
-    for _ in range(6):
-        with start_many(registry, weights, 100, "model") as process:
-            time.sleep(pauses.uniform(0.0, 0.25))
-            process.kill()
-        assert registry.broken() == ()
-        for manifest in registry.list():
-            assert manifest.chat_template is not None and len(manifest.chat_template) == 1000
-    registry.import_local(weights, "after")
-    assert all(path.suffix == ".toml" or path.name == ".lock" for path in kept_files(registry))
-
-
-def test_two_processes_import_at_once(registry: ModelRegistry, weights: Path) -> None:
-    with start_many(registry, weights, 40, "m") as one, start_many(registry, weights, 40, "m") as two:
-        while one.poll() is None or two.poll() is None:
-            assert registry.broken() == ()
-            time.sleep(0.01)
-        assert (one.returncode, two.returncode) == (0, 0)
-    assert [manifest.id for manifest in registry.list()] == ["m0", "m1", "m2", "m3", "m4"]
-
-
 def test_a_path_that_none_can_be_is_no_store() -> None:
     with pytest.raises(StoreError, match="null byte"):
         ModelRegistry(Path("a\0b"))
-
-
-def test_the_default_store_is_named_by_the_environment(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    monkeypatch.setenv("RASE_STORE", str(tmp_path / "mine"))
-    assert default_store() == tmp_path / "mine"
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("RASE_STORE", "relative")
-    assert default_store() == tmp_path / "relative"
-    monkeypatch.setenv("RASE_STORE", "~/mine")
-    assert default_store() == Path.home() / "mine"
-
-
-@pytest.mark.skipif(sys.platform != "linux", reason="other systems have other folders")
-def test_the_default_store_is_in_the_users_data_folder(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    monkeypatch.setenv("RASE_STORE", "")
-    monkeypatch.setenv("HOME", str(tmp_path))
-    monkeypatch.delenv("XDG_DATA_HOME", raising=False)
-    assert default_store() == tmp_path / ".local" / "share" / "rase"
-    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "data"))
-    assert default_store() == tmp_path / "data" / "rase"
-    monkeypatch.setenv("XDG_DATA_HOME", "relative, so to be ignored")
-    assert default_store() == tmp_path / ".local" / "share" / "rase"
-
-
-@pytest.mark.skipif(sys.platform != "linux", reason="other systems find the home in another way")
-def test_a_user_without_a_home_is_asked_for_a_store() -> None:
-    code = """
-import os, pwd
-from rase_core import StoreError, default_store
-os.setuid(max(user.pw_uid for user in pwd.getpwall()) + 12345)
-try:
-    default_store()
-except StoreError as error:
-    print(error.advice)
-"""
-    if os.geteuid() != 0:
-        pytest.skip("only root can become another user")
-    environment = {key: value for key, value in os.environ.items() if key not in ("HOME", "RASE_STORE")}
-    finished = subprocess.run(
-        [sys.executable, "-c", code], env=environment, check=True, capture_output=True, text=True
-    )
-    assert finished.stdout == "name one with --store or RASE_STORE\n"
