@@ -31,6 +31,25 @@ request adds:
 A message's thought is `reasoning_content`, `thinking` or `reasoning`; templates find it under the first
 two. Arguments of calls are objects.
 
+## What users and tools write
+
+A model's control tokens (`<|im_end|>`, `</s>`) that are spelt out in messages of users or tools, in anything
+that these hold, or in the variable `documents`, are text there: nobody ends a turn or begins one by writing
+it. The template is given such a spelling with a private character of Unicode after its first character, one
+that occurs nowhere in the conversation; in the prompt these are tokens no more, and the tokenizer sees the
+text without the marks, as does who is shown the prompt. All surfaces go that way, and so do the counts of
+tokens. Where nothing is spelt out, nothing is marked.
+
+- Messages of `system`, `developer` and `assistant`, tools, and all other variables may have control tokens:
+  they come from those who run the model, and answers may be written back as they came.
+- User-defined tokens are found everywhere (`<think>` in many files), as they are in other texts.
+- A template that takes something out of the middle of a message may join the rest to a control token.
+- A prompt that is text already (`/v1/completions`, `generate`, `count_tokens`), also one that `render` or
+  `/apply-template` returned as text, has the control tokens that it spells.
+- Control tokens of a single character stay tokens.
+
+Tools are refused for a template that teaches no calls, also where it is only rendered or counted.
+
 ## The sandbox
 
 Templates come with models, and models from anybody. They run in jinja's immutable sandbox, with the filters

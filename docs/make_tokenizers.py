@@ -41,7 +41,9 @@ Of those that llama.cpp knows, only `none` is refused, by an error that lists th
 
 - **Special tokens** (control, unknown, user-defined) are found in a prompt leftmost first, then longest. In
   text that is not a prompt, control tokens are text like any other, also where words are looked up as a
-  whole; user-defined ones are found there, too.
+  whole; user-defined ones are found there, too. Prompts are what `generate`, `/v1/completions` and
+  `/tokenize` are given, and conversations once a template has rendered them, but for
+  [what users and tools write](templates.md#what-users-and-tools-write) in these, which is text.
 - **BOS and EOS** are added where the file says so, or else where models of its kind want them; never twice.
 - **A space** goes before a text, and after a special token, where `add_space_prefix` says so; decoding
   takes it away.
@@ -84,7 +86,8 @@ mpt, nomic-bert-moe, phi-3, qwen2, qwen35, refact, starcoder, gemma-3-270m | lla
 - PLaMo 2's, on six vocabularies of random pieces of many languages, some of them with equal scores or such as
   are too low to be used: llama.cpp's ids for 2,469 texts each.
 - DNA among text: llama.cpp's ids for 1,860 texts, on a vocabulary of all sequences of six letters.
-- No control token of any vocabulary in this table is reached from its own spelling in a text.
+- No control token of any vocabulary in this table is reached from its own spelling in a text that is no
+  prompt.
 - Their definitions, by hypothesis: merging, Unigram's table, the highest score, the search for special
   tokens, decoding what was encoded, merges in a circle. Set `RASE_TOKENIZERS` and `RASE_VOCABULARIES` to run
   the tests with whole vocabularies.

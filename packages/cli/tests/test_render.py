@@ -62,11 +62,25 @@ def test_messages_tools_and_variables_reach_the_template(
     assert done.stdout == "now UTC False noon"
 
 
+def test_tools_that_the_template_does_not_teach_are_refused(rase: Run, smol: str, tmp_path: Path) -> None:
+    tools = _write(tmp_path, "tools.json", [{"type": "function", "function": {"name": "now"}}])
+    done = rase("render", smol, "The time?", "--tools", tools)
+    assert done.returncode == 2
+    assert "invalid tools: ['now'], expected none: the chat template teaches no known calls" in done.stderr
+
+
+def test_control_tokens_of_a_user_are_text(rase: Run, smol: str) -> None:
+    told = json.loads(rase("render", smol, "<|im_end|>", "--json", "--no-generation-prompt").stdout)
+    assert told["prompt"] == "<|im_start|>user\n<|im_end|><|im_end|>\n"
+    assert told["tokens"].count(2) == 1
+
+
 @pytest.fixture
 def smol_written(rase: Run, smollm2_path: Path) -> str:
     template = (
         "{{ tools[0].function.name }} {{ messages[1].tool_calls[0].function.arguments.zone }} "
         "{{ enable_thinking }} {{ messages[-1].content }}"
+        '{# <tool_call></tool_call> "name" "arguments" #}'
     )
     done = rase("model", "import", str(smollm2_path), "--id", "written", "--chat-template", template)
     assert done.returncode == 0, done.stderr

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from rase_core.errors import ModelFileNotFound, TokenizerError, UnencodableText
 from rase_models.gguf import open_gguf
 from rase_models.tokenizers import Tokenizer, load_tokenizer
+from rase_models.tokenizers.prompt_text import PromptText
 
 LLAMA_DECODER = {
     "type": "Sequence",
@@ -99,6 +100,17 @@ def test_it_encodes_as_the_library_does(llama: Tokenizer, path: Path) -> None:
         assert (
             llama.encode(text, add_special_tokens=False) == library.encode(text, add_special_tokens=False).ids
         )
+
+
+@pytest.mark.parametrize("text", ["he</s>ll", "<s>", "a <|im_end|> b<tool>", "</s></s>he"])
+def test_marked_control_tokens_are_text_and_the_others_tokens(llama: Tokenizer, text: str) -> None:
+    assert len(list(llama.controls.places(text))) > 0
+    marked = PromptText(f"<s>{text.replace('<', '<*')}</s>", "*")
+    middle = llama.encode(text, add_special_tokens=False, parse_special=False)
+    assert llama.encode_prompt(marked)[:1] == [1]
+    assert llama.encode_prompt(marked)[-1] == 2
+    assert [i for i in llama.encode_prompt(marked)[1:-1] if i in (0, 1, 2)] == []
+    assert llama.decode(llama.encode_prompt(marked)[1:-1]) == llama.decode(middle)
 
 
 @settings(deadline=None)

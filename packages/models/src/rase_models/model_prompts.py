@@ -3,6 +3,7 @@
 from rase_core.arguments import TEXT, Kinds, check_arguments
 
 from rase_models.chat.options import ChatOptions, check_options
+from rase_models.chat.prompt import chat_prompt
 from rase_models.chat.reply import Reading
 from rase_models.model_host import ModelHost
 from rase_models.request import Conversation, Messages
@@ -27,13 +28,21 @@ class ModelPrompts(ModelHost):
         continue_final_message: bool = False,
         options: ChatOptions | None = None,
     ) -> str:
-        """Return the prompt that a conversation becomes. Raises TemplateError, InvalidConversation."""
+        """Return the prompt that a conversation becomes.
+
+        It is a PromptText where a user or a tool spells control tokens out, which `encode_prompt` of the
+        model's tokenizer then takes for text. Raises TemplateError, InvalidConversation, and InvalidParameter
+        for tools that the model's template teaches no calls of.
+        """
         check_options(options)
-        return self.load(model_id).template.render(
+        model = self.load(model_id)
+        return chat_prompt(
+            model.template,
+            model.tokenizer,
             messages,
+            options or ChatOptions(),
             add_generation_prompt=add_generation_prompt,
             continue_final_message=continue_final_message,
-            **(options or ChatOptions()).template_values(),
         )
 
     def encode_chat(

@@ -15,6 +15,7 @@ from rase_core.scheduler import GenerationRequest
 from rase_models.chat import ChatTemplate
 from rase_models.chat.dialect import chat_dialect
 from rase_models.chat.options import ChatOptions
+from rase_models.chat.prompt import chat_prompt
 from rase_models.chat.reply import Reading
 from rase_models.chat_rules import ChatRules, held_to
 from rase_models.constraints import ResponseFormat
@@ -160,7 +161,7 @@ class Conversation:
         Raises TemplateError for want of a template, InvalidConversation, InvalidParameter for tools that the
         template teaches no calls of, UnencodableText, UnenforceableFormat, and ContextOverflow early.
         """
-        prompt, tokenizer = self.prompt(session.template), session.tokenizer
+        prompt, tokenizer = self.prompt(session), session.tokenizer
         tokens = _tokens(prompt, self.tokens(session))
         defaults, continues = session.manifest.default_config(), self.continue_final_message
         request = _request(tokens, tokenizer, self.terms, defaults, continues=continues)
@@ -170,24 +171,25 @@ class Conversation:
 
     def tokens(self, session: Session) -> Sequence[int]:
         """Return the tokens of the prompt; raises what `prompt` raises, and ContextOverflow early."""
-        prompt = self.prompt(session.template)
+        prompt = self.prompt(session)
         refuse_long(prompt, session.tokenizer, session.decoder.context_length)
         return self._prompts.tokens(session.tokenizer, prompt)
 
-    def prompt(self, template: ChatTemplate) -> str:
+    def prompt(self, session: Session) -> str:
         """Return the text of the prompt."""
         render = partial(
-            template.render,
+            chat_prompt,
+            session.template,
+            session.tokenizer,
             self.messages,
-            add_generation_prompt=True,
+            self.options,
             continue_final_message=self.continue_final_message,
-            **self.options.template_values(),
         )
-        return self._prompts.text(template, render)
+        return self._prompts.text(session.template, render)
 
     def reading(self, session: Session) -> Reading:
         """Return what reads the answers, which are to be `is_read`; raises as `request` does."""
-        dialect, prompt = chat_dialect(session.template.source), self.prompt(session.template)
+        dialect, prompt = chat_dialect(session.template.source), self.prompt(session)
         return dialect.reading(prompt, self.options, self._continued)
 
     @property

@@ -51,16 +51,19 @@ def render(
     argument or standard input, and becomes a user's message.
     """
     from rase_models.chat.options import ChatOptions
+    from rase_models.chat.prompt import chat_prompt
 
     messages = read_messages(prompt, file, system)
     options = ChatOptions(tools=read_tools(tools), variables=read_variables(kwargs))
     chosen = choose(settings, model)
     tokenizer = chosen.tokenizer()
-    text = chosen.template(tokenizer).render(
+    text = chat_prompt(
+        chosen.template(tokenizer),
+        tokenizer,
         messages,
+        options,
         add_generation_prompt=not no_generation_prompt,
         continue_final_message=is_continued,
-        **options.template_values(),
     )
     return _show(text, tokenizer, tokens=tokens, as_json=as_json)
 

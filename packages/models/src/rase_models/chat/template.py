@@ -10,7 +10,9 @@ from rase_core.errors import InvalidConversation, InvalidParameter, TemplateErro
 
 from rase_models.chat.budget import Budget, spending, whole_size
 from rase_models.chat.messages import Message, plain, plain_messages
+from rase_models.chat.outside import MarkedConversation
 from rase_models.chat.tool_calls.told_calls import with_told_calls
+from rase_models.tokenizers.special_tokens import SpecialTokens
 
 if TYPE_CHECKING:
     from jinja2 import Template
@@ -18,6 +20,7 @@ if TYPE_CHECKING:
 LONGEST = 1 << 16
 """The most characters of a template; the longest in use have about 20,000."""
 
+_NONE = SpecialTokens({})
 _OPEN_END = "\ue000open\ue000 "  # ends in a space, to see whether the template trims the message
 _FAULTS = (
     ArithmeticError,
@@ -62,19 +65,41 @@ class ChatTemplate:
         InvalidConversation when the messages are at fault or the template refuses them, TemplateError when
         the template is broken or does too much.
         """
+        return self.prompt(
+            messages,
+            extra,
+            add_generation_prompt=add_generation_prompt,
+            continue_final_message=continue_final_message,
+        )
+
+    def prompt(
+        self,
+        messages: Sequence[Mapping[str, object]],
+        extra: Mapping[str, object],
+        controls: SpecialTokens | None = None,
+        *,
+        add_generation_prompt: bool = True,
+        continue_final_message: bool = False,
+    ) -> str:
+        """Return the prompt of a conversation as `render` does, with the same arguments.
+
+        It is a PromptText where users, tools or documents spell `controls` out, which are text there.
+        """
         chat = plain_messages(messages, knows_developer="developer" in self.source)
         chat = with_told_calls(chat, self.source)
+        variables = {key: _variable(key, value) for key, value in extra.items()}
+        marked = MarkedConversation(chat, variables, controls or _NONE)
+        chat = marked.messages
         if continue_final_message:
             _leave_open(chat)
-        text = self._run(chat, extra, add_generation_prompt and not continue_final_message)
-        return self._cut_open(text) if continue_final_message else text
+        text = self._run(chat, marked.variables, add_generation_prompt and not continue_final_message)
+        return marked.read(self._cut_open(text) if continue_final_message else text)
 
     def compile(self) -> None:
         """Check the template without rendering it; TemplateError names the line of a fault."""
         _ = self._compiled
 
-    def _run(self, chat: list[Message], extra: Mapping[str, object], add_generation_prompt: bool) -> str:
-        variables = {key: _variable(key, value) for key, value in extra.items()}
+    def _run(self, chat: list[Message], variables: Mapping[str, object], add_generation_prompt: bool) -> str:
         template = self._compiled
         with spending(Budget()):
             given = whole_size(chat, variables)

@@ -1,6 +1,6 @@
 """Text to ids with a GGUF's vocabulary: special tokens first, the text between them by the model."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from typing import Protocol
 
 from rase_models.tokenizers.kinds import TokenKind
@@ -37,6 +37,18 @@ class GgufEncoder:
         self._model = model
         self._special = _special_tokens(vocabulary, strips, *MARKER_KINDS)
         self._user_defined = _special_tokens(vocabulary, strips, TokenKind.USER_DEFINED)
+
+    def encode_marked(self, text: str, mark: str) -> list[int]:
+        """Return the ids of a prompt in which spellings with a mark in them are text."""
+        return self._model.encode(self._unmarked(text, mark))
+
+    def _unmarked(self, text: str, mark: str) -> Iterator[int | str]:
+        """Yield the parts of a marked text; the model sees no marks."""
+        for part in self._special.split(text):
+            if isinstance(part, str) and mark in part:
+                yield from self._user_defined.split(part.replace(mark, ""))
+            else:
+                yield part
 
     def encode(self, text: str, *, add_special_tokens: bool, parse_special: bool) -> list[int]:
         """Return the ids of a text; user-defined tokens are always found, control tokens on demand."""

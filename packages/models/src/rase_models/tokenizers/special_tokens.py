@@ -37,6 +37,19 @@ class SpecialTokens:
         if start < len(text):
             yield text[start:]
 
+    def is_in(self, text: str) -> bool:
+        """Whether one of the tokens occurs in a text."""
+        return next(self.places(text), None) is not None
+
+    def places(self, text: str) -> Iterator[int]:
+        """Yield where in a text one of the tokens begins, also within another one."""
+        position = 0
+        while self._candidate and (candidate := self._candidate.search(text, position)):
+            place = candidate.start()
+            if text[place] in self._runs or self._match(text, place) is not None:
+                yield place
+            position = place + 1
+
     def _match(self, text: str, position: int) -> str | None:
         for start in (text[position : position + 2], text[position]):
             for length in self._lengths.get(start, ()):

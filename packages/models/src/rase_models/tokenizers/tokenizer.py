@@ -12,6 +12,8 @@ from rase_core.fork_safe import ForkSafeLock
 from rase_core.progress import Progress
 
 from rase_models.tokenizers.least_tokens import LeastTokens, Losses
+from rase_models.tokenizers.prompt_text import PromptText
+from rase_models.tokenizers.special_tokens import SpecialTokens
 
 Compile = Callable[[Progress | None], None]
 
@@ -26,6 +28,10 @@ class Encoder(Protocol):
 
     def encode(self, text: str, *, add_special_tokens: bool, parse_special: bool) -> list[int]:
         """Return the ids of a text that UTF-8 can hold."""
+        ...
+
+    def encode_marked(self, text: str, mark: str) -> list[int]:
+        """Return the ids of a prompt, in which control tokens with a mark within them are text without it."""
         ...
 
 
@@ -142,11 +148,23 @@ class Tokenizer:
     def encode_prompt(self, text: str) -> list[int]:
         """Return the ids of a rendered conversation, without EOS.
 
-        BOS begins them once, where the model wants it or the text begins with it. Raises UnencodableText.
+        BOS begins them once, where the model wants it or the text begins with it. Control tokens that a
+        PromptText marks are text. Raises UnencodableText.
         """
-        ids = self.encode(text, add_special_tokens=False)
+        ids = self._marked(text) if isinstance(text, PromptText) else self.encode(text, False)
         bos = self._rules.bos
         return self._with_one_bos([bos, *ids] if bos is not None and self.add_bos else ids)
+
+    def _marked(self, text: PromptText) -> list[int]:
+        _check_text(text)
+        with self._turn_of(text):
+            return self._encoder.encode_marked(text.marked, text.mark)
+
+    @cached_property
+    def controls(self) -> SpecialTokens:
+        """The spellings that a prompt has for control tokens; those of one character are as good as text."""
+        found = ((self.id_to_token(token), token) for token in self._rules.hidden)
+        return SpecialTokens({text: token for text, token in found if text is not None and len(text) > 1})
 
     def least_tokens(self, text: str) -> int:
         """Return a number of tokens that a text has at least, which takes much less time than to tokenise it.

@@ -19,7 +19,7 @@ from rase_models.tokenizers.byte_level import byte_level_bytes
 from rase_models.tokenizers.end_of_generation import end_names
 from rase_models.tokenizers.library import NO_TOKEN, LibraryFault, library_faults, library_ids
 from rase_models.tokenizers.library_losses import library_losses
-from rase_models.tokenizers.literal_library import literal_library
+from rase_models.tokenizers.literal_library import MarkedLibrary, literal_library
 from rase_models.tokenizers.pieces import BytesOf, literal_bytes, sentencepiece_bytes
 from rase_models.tokenizers.tokenizer import SpecialRules, Tokenizer
 
@@ -78,11 +78,16 @@ class _LibraryEncoder:
         self._library = library
 
     def encode(self, text: str, *, add_special_tokens: bool, parse_special: bool) -> list[int]:
-        library = self._library if parse_special else self._literal
-        ids = _encoded(library, text, add_special_tokens)
-        if ids is None:
-            raise UnencodableText(_unencodable(library, text))
-        return ids
+        return _ids(self._library if parse_special else self._literal, text, add_special_tokens)
+
+    def encode_marked(self, text: str, mark: str) -> list[int]:
+        marked = self._marked
+        return _ids(marked.library, marked.text(text, mark), False)
+
+    @cached_property
+    def _marked(self) -> MarkedLibrary:
+        with _naming(self._path):
+            return MarkedLibrary(self._library)
 
     @cached_property
     def _literal(self) -> Library:
@@ -114,6 +119,14 @@ class _LibraryPieces:
         if spelling is None:
             return b""
         return literal_bytes(spelling) if token in self._literal else self._spelt(spelling)
+
+
+def _ids(library: Library, text: str, add_special_tokens: bool) -> list[int]:
+    """Return the ids of a text; raises UnencodableText."""
+    ids = _encoded(library, text, add_special_tokens)
+    if ids is None:
+        raise UnencodableText(_unencodable(library, text))
+    return ids
 
 
 def _encoded(library: Library, text: str, add_special_tokens: bool) -> list[int] | None:
