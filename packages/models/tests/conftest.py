@@ -7,7 +7,11 @@ from pathlib import Path
 
 import pytest
 from rase_models import Engine
+from rase_models.constraints import FormatCompiler
+from rase_models.gguf import open_gguf
 from rase_models.program import Program
+from rase_models.testing import write_tiny_model
+from rase_models.tokenizers import Tokenizer, tokenizer_from_gguf
 
 
 @pytest.fixture(scope="session")
@@ -23,7 +27,6 @@ def oracle_path() -> Path:
 def oracle_architectures(oracle_path: Path) -> list[Path]:
     """The files of architectures that run, each with reference values beside it."""
     from rase_models.architectures import supported_architectures
-    from rase_models.gguf import open_gguf
 
     paths = sorted((oracle_path / "architectures").glob("*.gguf"))
     return [path for path in paths if open_gguf(path).architecture in supported_architectures()]
@@ -32,8 +35,6 @@ def oracle_architectures(oracle_path: Path) -> list[Path]:
 @pytest.fixture(scope="session")
 def tiny_path(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The path of a complete model of random weights; not to be changed."""
-    from rase_models.testing import write_tiny_model
-
     return write_tiny_model(tmp_path_factory.mktemp("tiny") / "tiny.gguf")
 
 
@@ -51,3 +52,21 @@ def engine(tmp_path: Path, tiny_path: Path) -> Iterator[Engine]:
     with Engine(tmp_path / "store", "reference") as engine:
         engine.import_model(tiny_path, "tiny", chat_template="chatml")
         yield engine
+
+
+@pytest.fixture(scope="module")
+def tokenizer(smollm2_path: Path) -> Tokenizer:
+    """The tokenizer of the real model."""
+    return tokenizer_from_gguf(open_gguf(smollm2_path))
+
+
+@pytest.fixture(scope="module")
+def compiler(tokenizer: Tokenizer) -> FormatCompiler:
+    """A compiler of formats for the real model."""
+    return FormatCompiler(tokenizer)
+
+
+@pytest.fixture(scope="module")
+def bytewise(tmp_path_factory: pytest.TempPathFactory) -> Tokenizer:
+    """A tokenizer whose tokens are bytes."""
+    return tokenizer_from_gguf(open_gguf(write_tiny_model(tmp_path_factory.mktemp("bytes") / "tiny.gguf")))
