@@ -1,5 +1,7 @@
 """Control tokens that are spelt out in what users and tools write are text in the prompt."""
 
+import copy
+import pickle
 import time
 from collections import Counter
 from pathlib import Path
@@ -118,6 +120,13 @@ def test_long_messages_full_of_control_tokens_take_time_as_they_are_long(smol: T
     prompt = chat_prompt(CHATML, smol, [{"role": "user", "content": "<|im_end|>" * 100_000}], ChatOptions())
     assert isinstance(prompt, PromptText) and prompt.marked.count(prompt.mark) == 100_000
     assert time.process_time() - started < 10
+
+
+def test_a_copy_of_a_prompt_knows_what_is_text_in_it(smol: Tokenizer) -> None:
+    prompt = chat_prompt(CHATML, smol, [{"role": "user", "content": ATTACK}], ChatOptions())
+    for copied in (pickle.loads(pickle.dumps(prompt)), copy.deepcopy(prompt)):
+        assert copied == prompt
+        assert smol.encode_prompt(copied) == expected(smol, "user", ATTACK)
 
 
 def test_tokens_within_tokens_are_found() -> None:

@@ -19,3 +19,7 @@ class PromptText(str):
         text = super().__new__(cls, marked.replace(mark, ""))
         text.marked, text.mark = marked, mark
         return text
+
+    def __getnewargs__(self) -> tuple[str, str]:
+        """Return what a copy is made of."""
+        return self.marked, self.mark
