@@ -20,6 +20,6 @@ class PromptText(str):
         text.marked, text.mark = marked, mark
         return text
 
-    def __getnewargs__(self) -> tuple[str, str]:
+    def __reduce__(self) -> tuple[type[Self], tuple[str, str]]:
         """Return what a copy is made of."""
-        return self.marked, self.mark
+        return type(self), (self.marked, self.mark)
