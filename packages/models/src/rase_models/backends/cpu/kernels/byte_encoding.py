@@ -20,7 +20,7 @@ from rase_models.backends.cpu.kernels.byte_index import (
     rank_of,
     slot_of,
 )
-from rase_models.backends.cpu.kernels.symbols import END, VALUE, get, merge, put, split
+from rase_models.backends.cpu.kernels.symbols import END, VALUE, get, merge, put
 from rase_models.backends.cpu.kernels.text_cutting import cut, last_ends
 from rase_models.backends.cpu.simd import compiled, load_i32, load_i64, store_i32, store_i64
 from rase_models.backends.cpu.simd.text import load_u8
@@ -104,7 +104,6 @@ def _join(op: int, memory: int, left: int, right: int, rank: int) -> None:
 def _merge_long(op: int, word: int, length: int, memory: int) -> bool:
     """Merge the symbols of a word until no two can; returns whether all bytes have an id."""
     known, missing = load_i64(op + BYTE_IDS), 0
-    split(memory, length)
     for at in range(length):
         token = int(load_i32(known + 4 * load_u8(word + at)))
         missing |= token

@@ -31,14 +31,6 @@ def put(memory: int, symbol: int, field: int, value: int) -> None:
 
 
 @compiled
-def split(memory: int, length: int) -> None:
-    """Make a symbol of each unit of a word; their values are the caller's to note."""
-    for at in range(length):
-        put(memory, at, END, at + 1)
-        put(memory, at, BEFORE, at - 1)
-
-
-@compiled
 def _consider(
     op: int, word: int, memory: int, left: int, right: int, heap: int, count: int, rank_of: RankOf
 ) -> int:
@@ -51,18 +43,12 @@ def _consider(
 
 
 @compiled
-def _close(memory: int, left: int, right: int, end: int, length: int) -> None:
-    """Let a symbol reach to the end of its right neighbour, which is none any more."""
-    put(memory, left, END, end)
-    put(memory, right, END, 0)
-    if end < length:
-        put(memory, end, BEFORE, left)
-
-
-@compiled
 def merge(op: int, word: int, length: int, memory: int, rank_of: RankOf, join: Join) -> None:
-    """Merge the symbols of a word until no two can."""
+    """Merge the symbols of a word, one for each unit with its values, until no two can."""
     heap, count = memory + length * SYMBOL_BYTES, 0
+    for at in range(length):
+        put(memory, at, END, at + 1)
+        put(memory, at, BEFORE, at - 1)
     for at in range(length - 1):
         count = _consider(op, word, memory, at, at + 1, heap, count, rank_of)
     while count > 0:
@@ -74,8 +60,10 @@ def merge(op: int, word: int, length: int, memory: int, rank_of: RankOf, join: J
         if get(memory, left, END) != right or get(memory, right, END) != end:
             continue
         join(op, memory, left, right, key >> 32)
-        _close(memory, left, right, end, length)
+        put(memory, left, END, end)
+        put(memory, right, END, 0)  # it is none any more
         if end < length:
+            put(memory, end, BEFORE, left)
             count = _consider(op, word, memory, left, end, heap, count, rank_of)
         before = get(memory, left, BEFORE)
         if before >= 0:

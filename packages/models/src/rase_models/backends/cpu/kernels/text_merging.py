@@ -3,7 +3,7 @@
 from typing import Any
 
 from rase_models.backends.cpu.encoding_abi import IDS, LENGTH, MEMORY, TEXT, WRITTEN
-from rase_models.backends.cpu.kernels.symbols import END, SECOND_VALUE, VALUE, get, merge, put, split
+from rase_models.backends.cpu.kernels.symbols import END, SECOND_VALUE, VALUE, get, merge, put
 from rase_models.backends.cpu.kernels.text_index import code_at, hash_of, joined, times, value_of
 from rase_models.backends.cpu.simd import compiled, load_i32, load_i64, store_i32, store_i64
 from rase_models.backends.cpu.text_abi import (
@@ -41,9 +41,8 @@ def _join(op: int, memory: int, left: int, right: int, rank: int) -> None:
 
 @compiled
 def _split(op: int, word: int, length: int, memory: int) -> None:
-    """Make a symbol of each code point."""
+    """Note what each code point is as a symbol."""
     base = load_i64(load_i64(op + COSTS) + BASE)
-    split(memory, length)
     for at in range(length):
         put(memory, at, _HASH, hash_of(code_at(word, at)))
         put(memory, at, _POWER, base)
