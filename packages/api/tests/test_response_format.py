@@ -270,12 +270,3 @@ def test_the_format_that_is_too_long_is_named(
     error = response.json()["error"]
     assert (response.status_code, error["param"], error["code"]) == (400, name, "unenforceable_format")
     assert "at most 65536 are allowed" in error["message"]
-
-
-def test_tools_that_are_nested_too_deep_are_named(real_url: str) -> None:
-    deep: dict[str, object] = {"type": "object"}
-    for _ in range(40):
-        deep = {"type": "object", "properties": {"a": deep}}
-    tool = {"type": "function", "function": {"name": "f", "parameters": deep}}
-    error = httpx.post(f"{real_url}/v1/chat/completions", json=CHAT | {"tools": [tool]}).json()["error"]
-    assert error["param"] == "tools" and "nested more than 32 deep" in error["message"]

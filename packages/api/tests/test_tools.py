@@ -1,6 +1,7 @@
 """Tools and thought over OpenAI's chat and Ollama's: what is asked, what comes, and the history."""
 
 import json
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -228,21 +229,36 @@ CHATML = (
 )
 
 
-def test_a_real_model_calls_what_it_must(tmp_path: Path, smollm2_path: Path) -> None:
+@pytest.fixture
+def caller_url(tmp_path: Path, smollm2_path: Path) -> Iterator[str]:
+    """The address of a server whose real model has a template that teaches calls."""
     pytest.importorskip("numba", reason="needs rase-models[cpu]")
+    with Engine(tmp_path, "cpu", threads=2) as engine:
+        engine.import_model(smollm2_path, "demo", chat_template=TEMPLATE.partition("{{")[0] + CHATML)
+        with served(create_app(engine)) as url:
+            yield url
+
+
+def test_tools_that_are_nested_too_deep_are_named(caller_url: str) -> None:
+    deep: dict[str, object] = {"type": "object"}
+    for _ in range(40):
+        deep = {"type": "object", "properties": {"a": deep}}
+    tool = {"type": "function", "function": {"name": "f", "parameters": deep}}
+    error = httpx.post(f"{caller_url}/v1/chat/completions", json=CHAT | {"tools": [tool]}).json()["error"]
+    assert error["param"] == "tools" and "nested more than 32 deep" in error["message"]
+
+
+def test_a_real_model_calls_what_it_must(caller_url: str) -> None:
     city: dict[str, object] = {"type": "object", "properties": {"city": {"enum": ["Oslo", "Rome"]}}}
     city |= {"additionalProperties": False}
     weather = {"type": "function", "function": {"name": "weather", "parameters": city}}
     must = CHAT | {"tools": [weather, CLOCK], "max_tokens": 100, "temperature": 0}
     must["parallel_tool_calls"] = False
-    with Engine(tmp_path, "cpu", threads=2) as engine:
-        engine.import_model(smollm2_path, "demo", chat_template=TEMPLATE.partition("{{")[0] + CHATML)
-        with served(create_app(engine)) as url:
-            client = openai.OpenAI(base_url=f"{url}/v1", api_key="none", max_retries=0)
-            for choice in ("required", {"type": "function", "function": {"name": "clock"}}):
-                answer = client.chat.completions.create(**must | {"tool_choice": choice})
-                (call,) = answer.choices[0].message.tool_calls
-                assert answer.choices[0].finish_reason == "tool_calls"
-                assert isinstance(json.loads(call.function.arguments), dict)
-                assert call.function.name in ("weather", "clock")
-            assert call.function.name == "clock"
+    client = openai.OpenAI(base_url=f"{caller_url}/v1", api_key="none", max_retries=0)
+    for choice in ("required", {"type": "function", "function": {"name": "clock"}}):
+        answer = client.chat.completions.create(**must | {"tool_choice": choice})
+        (call,) = answer.choices[0].message.tool_calls
+        assert answer.choices[0].finish_reason == "tool_calls"
+        assert isinstance(json.loads(call.function.arguments), dict)
+        assert call.function.name in ("weather", "clock")
+    assert call.function.name == "clock"
