@@ -8,13 +8,21 @@ from pathlib import Path
 import llvmlite.binding as llvm
 import pytest
 from rase_core.errors import BackendFailure
+from rase_core.testing_waits import wait_for
+from rase_models.backends.cpu import compiler_process, compilers
 from rase_models.backends.cpu.compiler import compile_kernel, target
 from rase_models.backends.cpu.compiler_process import CompilerProcess
 from rase_models.backends.cpu.compilers import Compilers, compiler_count
 from rase_models.backends.cpu.kernel_key import KernelKey
 
 SMALL = KernelKey("pauses")
+CHILDREN = Path("/proc/self/task")
 OF_PARAMETERS = KernelKey("repack_matrix", ("q4_1",))
+
+
+def children() -> str:
+    """The numbers of this process's children, those that ended and are not waited for among them."""
+    return " ".join(file.read_text() for file in CHILDREN.glob("*/children"))
 
 
 def instructions(code: bytes) -> list[bytes]:
@@ -40,8 +48,27 @@ def test_a_kernel_is_the_same_whichever_process_compiled_it() -> None:
 
 @pytest.mark.usefixtures("two_processes")
 def test_a_process_that_ends_is_replaced_by_this_one(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("PYTHONHOME", "/nowhere")  # no Python starts with it
+    monkeypatch.setattr(sys, "path", ["/nowhere"])  # where a process finds nothing of rase
     assert dict(Compilers(*target()).compile([SMALL]))
+
+
+@pytest.mark.usefixtures("two_processes")
+def test_a_process_with_other_sources_compiles_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(compiler_process, "fingerprint", lambda cpu, features: "of another version")
+    process = CompilerProcess.start()
+    assert process is not None
+    assert process.compile(SMALL, *target()) is None
+    process.close()
+
+
+@pytest.mark.skipif(not CHILDREN.is_dir(), reason="this system does not list children")
+@pytest.mark.usefixtures("two_processes")
+def test_processes_with_nothing_to_do_are_ended(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(compilers, "_IDLE_SECONDS", 0.1)
+    mine = Compilers(*target())
+    list(mine.compile([SMALL]))
+    assert children()
+    wait_for(lambda: not children())
 
 
 @pytest.mark.usefixtures("two_processes")
@@ -78,14 +105,17 @@ def test_an_unknown_kernel_ends_the_process_and_fails_here(monkeypatch: pytest.M
         list(Compilers(*target()).compile([KernelKey("unheard_of")]))
 
 
-def test_neither_the_current_folder_nor_a_print_gets_into_what_is_compiled(
+def test_nothing_that_lies_about_gets_into_what_is_compiled(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    (tmp_path / "numba.py").write_text("raise SystemExit")
+    for name in ("numba", "sitecustomize", "usercustomize"):
+        (tmp_path / f"{name}.py").write_text(f"open({str(tmp_path / 'ran')!r}, 'w')")
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", [*sys.path, str(tmp_path)])
     process = CompilerProcess.start()
     assert process is not None
     assert process.compile(SMALL, *target())
+    assert not (tmp_path / "ran").exists()
     process.close()
 
 

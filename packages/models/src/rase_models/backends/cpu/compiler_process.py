@@ -1,7 +1,7 @@
 """A Python process that compiles kernels for another one.
 
-A request is a line of JSON: a kernel's name and parameters, the CPU and its features. An answer is the
-SHA-256 of the object code, its length as eight bytes, and the code.
+A request is a line of JSON: the fingerprint that the sources should have, a kernel's name and parameters, the
+CPU and its features. An answer is the SHA-256 of the object code, its length as eight bytes, and the code.
 """
 
 import hashlib
@@ -11,18 +11,15 @@ import signal
 import struct
 import subprocess
 import sys
-from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
-from queue import Empty, SimpleQueue
-from threading import Thread
 from typing import IO
 
+from rase_models.backends.cpu.kernel_cache import fingerprint
 from rase_models.backends.cpu.kernel_key import KernelKey
 
 _HEAD = struct.Struct(f"<{hashlib.sha256().digest_size}sQ")
-_IDLE_SECONDS = 10.0
-"""For so long a process waits for its next kernel; then its memory is worth more than its start."""
+_MAIN = f"import sys; sys.path[:] = sys.argv[1:]; from {__name__} import main; main()"
 
 
 class CompilerProcess:
@@ -37,14 +34,11 @@ class CompilerProcess:
         name = Path(sys.executable or "").name.lower()
         if getattr(sys, "frozen", False) or not name.startswith("python"):
             return None
-        folders = os.pathsep.join(folder for folder in sys.path if folder)
+        # isolated: it imports from where this process does, and runs nothing else that lies about
+        command = [sys.executable, "-I", "-c", _MAIN, *filter(None, sys.path)]
         try:
             process = subprocess.Popen(
-                [sys.executable, "-P", "-m", __name__],
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
-                stderr=subprocess.DEVNULL,
-                env={**os.environ, "PYTHONPATH": folders},
+                command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL
             )
         except OSError:
             return None
@@ -57,7 +51,7 @@ class CompilerProcess:
 
     def compile(self, key: KernelKey, cpu: str, features: str) -> bytes | None:
         """Return what `compile_kernel` returns; None where the process ends instead."""
-        request = json.dumps([key.name, key.parameters, cpu, features])
+        request = json.dumps([fingerprint(cpu, features), key.name, key.parameters, cpu, features])
         try:
             self._requests.write(request.encode() + b"\n")
             self._requests.flush()
@@ -82,39 +76,23 @@ class CompilerProcess:
                 pipe.close()
 
 
-def _requests() -> Iterator[bytes]:
-    """Yield requests until there are no more, or none for a while."""
-    lines: SimpleQueue[bytes] = SimpleQueue()
-
-    def read() -> None:
-        for line in sys.stdin.buffer:
-            lines.put(line)
-        lines.put(b"")
-
-    Thread(target=read, daemon=True).start()
-    try:
-        while line := lines.get(timeout=_IDLE_SECONDS):
-            yield line
-    except Empty:
-        pass
-
-
 def main() -> None:
     """Compile what the standard input asks for."""
     import numba  # noqa: F401  # before it is needed
 
-    from rase_models.backends.cpu.compiler import compile_kernel
-
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # who started this process decides
     answers = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)  # what a library may print is no answer
-    for request in _requests():
-        name, parameters, cpu, features = json.loads(request)
-        code = compile_kernel(KernelKey(name, tuple(parameters)), cpu, features)
+    for request in sys.stdin.buffer:
+        code = _compile(request)
         answers.write(_HEAD.pack(hashlib.sha256(code).digest(), len(code)) + code)
         answers.flush()
-    os._exit(0)  # a thread that waits for more input would be in the way of an orderly end
 
 
-if __name__ == "__main__":
-    main()
+def _compile(request: bytes) -> bytes:
+    from rase_models.backends.cpu.compiler import compile_kernel
+
+    expected, name, parameters, cpu, features = json.loads(request)
+    if fingerprint(cpu, features) != expected:
+        raise SystemExit("rase has been installed anew since the process that asks was started")
+    return compile_kernel(KernelKey(name, tuple(parameters)), cpu, features)

@@ -4,6 +4,7 @@ A process of their own, since LLVM as Python has it runs one thread at a time. T
 numba, unless it has to compile itself: where it has one core, or where no such process can be started.
 """
 
+import threading
 import weakref
 from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor, as_completed
@@ -20,6 +21,8 @@ _MOST = 4
 """With more, a model's kernels take no less time: a few of them are most of the work."""
 _MEMORY = 1 << 30
 """Of the machine's, to each process, which takes up to 230 MB."""
+_IDLE_SECONDS = 10.0
+"""For so long processes wait for the next kernel; then their memory is worth more than their start."""
 
 
 def compiler_count() -> int:
@@ -32,13 +35,14 @@ def compiler_count() -> int:
 
 
 class Compilers:
-    """Compile for one CPU. One caller at a time; processes that have nothing to do end by themselves."""
+    """Compile for one CPU. One caller at a time; processes with nothing to do are ended after a while."""
 
     def __init__(self, cpu: str, features: str) -> None:
         self._cpu, self._features = cpu, features
         self._idle: list[CompilerProcess] = []
         self._lock = ForkSafeLock()
-        weakref.finalize(self, _close, self._idle)
+        self._end_later: threading.Timer | None = None
+        weakref.finalize(self, _close, self._idle, self._lock)
 
     def compile(self, keys: Iterable[KernelKey]) -> Iterator[tuple[KernelKey, bytes]]:
         """Yield kernels with their object code as they are done. Raises what `compile_kernel` raises."""
@@ -56,18 +60,22 @@ class Compilers:
             yield from ((futures[future], future.result()) for future in as_completed(futures))
         finally:
             threads.shutdown(cancel_futures=True)
+            self._end_later = _closing_later(self._idle, self._lock)
 
     def _start(self, count: int) -> None:
         """Start all processes at once: who needs a kernel mostly needs more, and their start takes a second.
 
         Of a forked process, those of its parent do not run.
         """
-        ended = [process for process in self._idle if not process.is_running]
+        if self._end_later is not None:
+            self._end_later.cancel()
+        with self._lock:
+            running = [process for process in self._idle if process.is_running]
+            ended = [process for process in self._idle if process not in running]
+            new = [CompilerProcess.start() for _ in range(count - len(running))]
+            self._idle[:] = running + [process for process in new if process is not None]
         for process in ended:
-            self._idle.remove(process)
             process.close()
-        new = (CompilerProcess.start() for _ in range(count - len(self._idle)))
-        self._idle.extend(process for process in new if process is not None)
 
     def _compile(self, key: KernelKey) -> bytes:
         with self._lock:
@@ -88,6 +96,15 @@ class Compilers:
         return compile_kernel(key, self._cpu, self._features)
 
 
-def _close(processes: list[CompilerProcess]) -> None:
-    while processes:
-        processes.pop().close()
+def _closing_later(processes: list[CompilerProcess], lock: ForkSafeLock) -> threading.Timer:
+    timer = threading.Timer(_IDLE_SECONDS, _close, (processes, lock))
+    timer.daemon = True
+    timer.start()
+    return timer
+
+
+def _close(processes: list[CompilerProcess], lock: ForkSafeLock) -> None:
+    with lock:
+        closed, processes[:] = list(processes), []
+    for process in closed:
+        process.close()

@@ -11,6 +11,7 @@ import logging
 import os
 import sys
 import tempfile
+from functools import cache
 from pathlib import Path
 from typing import Protocol
 
@@ -66,8 +67,9 @@ def kernel_sources() -> list[Path]:
     return sorted([file.relative_to(_ROOT) for file in files] + [Path(name) for name in _SOURCE_FILES])
 
 
+@cache
 def fingerprint(cpu: str, features: str) -> str:
-    """Return a name for everything that compiled code depends on."""
+    """Return a name for everything that compiled code depends on, as it was when this was first asked."""
     digest = hashlib.sha256()
     for source in kernel_sources():
         digest.update(source.as_posix().encode() + b"\0" + (_ROOT / source).read_bytes() + b"\0")
