@@ -268,3 +268,14 @@ def test_a_format_of_more_states_than_are_told_apart_is_refused(bytewise: Tokeni
     form = ResponseFormat.json_schema({"type": "object", "properties": patterns})
     with pytest.raises((UnenforceableFormat, ConstraintFailure), match="too many possibilities"):
         admits(FormatCompiler(bytewise, most_states=8), bytewise, form, '{"p1":"ax1"}')
+
+
+def test_steps_whose_remainders_are_too_many_together_are_refused(compiler: FormatCompiler) -> None:
+    def numbers(count: int, step: int) -> ResponseFormat:
+        steps = {f"p{i}": {"type": "integer", "multipleOf": step + i} for i in range(count)}
+        return ResponseFormat.json_schema({"properties": steps, "required": list(steps)})
+
+    compiler.compile(numbers(10, 1001))
+    for many in (numbers(10, 4001), numbers(1, 40_001)):
+        with pytest.raises(UnenforceableFormat, match="too many possibilities"):
+            compiler.compile(many)

@@ -9,7 +9,7 @@ from rase_models.constraints.schema.budget import Exhausted
 from rase_models.constraints.schema.keywords import LIMITS, MANY, NAMED, ONE, TYPES, Schema
 from rase_models.constraints.schema.negation import Resolver
 from rase_models.constraints.schema.number_set import NumberSet
-from rase_models.constraints.schema.number_spelling import spelt
+from rase_models.constraints.schema.number_spelling import remainders, spelt
 
 _MOST_SETS = 256
 _KINDS = frozenset(("number", "integer"))
@@ -34,6 +34,7 @@ class ExactNumbers:
             sets = self._sets(schema)
         except _Endless:
             return made
+        self._resolver.spend(sum(map(remainders, sets)))
         return _either(made, [spelt(numbers) for numbers in sets])
 
     def _is_mixed(self, schema: dict[str, Any]) -> bool:

@@ -4,7 +4,6 @@ import math
 from fractions import Fraction
 from typing import Any
 
-from rase_models.constraints.reasons import TOO_LARGE
 from rase_models.constraints.schema.keywords import MOST, Schema
 from rase_models.constraints.schema.negation import Inexpressible
 from rase_models.constraints.schema.number_set import End, NumberSet, exact
@@ -14,9 +13,6 @@ _MOST_LISTED = 3
 
 _MOST_STEP = 2**32 - 1
 """Of a step without its point, in llguidance."""
-
-_MOST_FOLLOWED = 100_000
-"""Of a step's digits: llguidance looks at each remainder, which takes a second."""
 
 _NEXT_TO_ZERO = Fraction(1, 10**18)
 """What numbers begin with that end below 1, where 0 is none of them."""
@@ -33,6 +29,13 @@ def spelt(numbers: NumberSet) -> Schema:
     if numbers.step is None:
         return _range(numbers)
     return _multiples(numbers, numbers.step)
+
+
+def remainders(numbers: NumberSet) -> int:
+    """Return how many remainders llguidance may have to follow, as digits come; each takes it some 30 us."""
+    if numbers.values is not None or numbers.step is None:
+        return 0
+    return int(str(int(numbers.step * 10 ** _places(numbers.step))).rstrip("0"))
 
 
 def is_told(value: object) -> bool:
@@ -97,8 +100,6 @@ def _sides(least: int | None, most: int | None) -> list[tuple[int | None, int | 
 
 def _divisors(step: Fraction) -> dict[str, Any]:
     """Return keywords for the multiples of a step, which two other steps may have in common."""
-    if _digits(step) > _MOST_FOLLOWED:
-        raise Inexpressible(TOO_LARGE)
     if _is_read(step):
         return {"multipleOf": _json(step)}
     unit = Fraction(1, 10 ** _places(step))
@@ -106,11 +107,6 @@ def _divisors(step: Fraction) -> dict[str, Any]:
         if _is_read(part) and _is_read(unit) and _have_in_common(part, unit, step):
             return {"multipleOf": _json(part), "allOf": [{"multipleOf": _json(unit)}]}
     raise Inexpressible(f"multiples of {float(step)} cannot be told exactly")
-
-
-def _digits(number: Fraction) -> int:
-    """Return a number without its point and the zeros at its end."""
-    return int(str(int(number * 10 ** _places(number))).rstrip("0"))
 
 
 def _have_in_common(one: Fraction, other: Fraction, step: Fraction) -> bool:
