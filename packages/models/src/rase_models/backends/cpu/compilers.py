@@ -42,12 +42,13 @@ class Compilers:
         self._idle: list[CompilerProcess] = []
         self._lock = ForkSafeLock()
         self._end_later: threading.Timer | None = None
+        self._has_lost = False
         weakref.finalize(self, _close, self._idle, self._lock)
 
     def compile(self, keys: Iterable[KernelKey]) -> Iterator[tuple[KernelKey, bytes]]:
         """Yield kernels with their object code as they are done. Raises what `compile_kernel` raises."""
         wanted, count = list(keys), compiler_count()
-        if count == 1:
+        if count == 1 or self._has_lost:
             yield from ((key, self._compile_here(key)) for key in wanted)
         else:
             yield from self._compile_beside(wanted, count)
@@ -86,6 +87,7 @@ class Compilers:
     def _ask(self, process: CompilerProcess, key: KernelKey) -> bytes | None:
         code = process.compile(key, self._cpu, self._features)
         if code is None:
+            self._has_lost = True  # the next ones would hardly do better
             process.close()
             return None
         with self._lock:
