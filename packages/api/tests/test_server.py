@@ -14,7 +14,7 @@ import httpx
 import pytest
 from rase_api import AddressUnavailable, create_app, serve
 from rase_api.listening import is_loopback, listen, url_of
-from rase_api.server import Server
+from rase_api.server import ECHO_SECONDS, Server
 from rase_api.testing import ScriptedEngine
 
 PROGRAM = """
@@ -167,12 +167,29 @@ def test_a_second_signal_waits_for_no_answer(first: signal.Signals, second: sign
             lines = response.iter_lines()
             assert next(lines).startswith("data: ")
             process.send_signal(first)
-            time.sleep(0.5)
+            time.sleep(0.8)
             process.send_signal(second)
             assert_ends_with_an_error(lines)
         output, errors = process.communicate(timeout=10)
     assert (process.returncode, output) == (0, "done\n")
     assert "Traceback" not in errors
+
+
+def test_a_signal_that_comes_twice_at_once_counts_once() -> None:
+    server = Server(create_app(ScriptedEngine()))
+    for _ in range(3):
+        server.handle_exit(signal.SIGTERM, None)
+    assert (server.should_exit, server.force_exit) == (True, False)
+    time.sleep(ECHO_SECONDS + 0.1)
+    server.handle_exit(signal.SIGTERM, None)
+    assert server.force_exit
+
+
+def test_a_signal_is_the_second_where_the_server_ends_by_itself() -> None:
+    server = Server(create_app(ScriptedEngine()))
+    server.stop()
+    server.handle_exit(signal.SIGTERM, None)
+    assert server.force_exit
 
 
 @posix

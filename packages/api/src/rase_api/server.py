@@ -3,9 +3,11 @@
 import asyncio
 import contextlib
 import logging
+import math
 import signal
 import socket
 import threading
+import time
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from types import FrameType
@@ -28,6 +30,8 @@ DEFAULT_HOST = "127.0.0.1"
 DEFAULT_PORT = 8080
 GRACE_SECONDS = 5
 LAST_WORDS_SECONDS = 1
+ECHO_SECONDS = 0.5
+"""How long others after a signal are that one again, which `timeout` sends to a process and to its group."""
 KEEP_SECONDS = 75
 """How long an idle connection stays: longer than clients keep one, or it ends under their next request."""
 
@@ -51,11 +55,11 @@ def serve(
     """Serve an engine until SIGINT or SIGTERM, then return.
 
     `on_ready` is told the server's URL once it accepts connections. After the signal, running requests have
-    `grace` seconds to finish before they are ended with an error; a second signal does not wait for them.
-    Port 0 takes a free one. The models to `preload` are loaded as soon as it listens, and /ready says so when
-    they are there; one that fails ends the server, and its error is raised. With `tls_cert` and `tls_key`,
-    files in PEM, it is HTTPS. The options are those of `Settings`. Warns when others can reach the server
-    without a key.
+    `grace` seconds to finish before they are ended with an error; a second signal, half a second or more
+    later, does not wait for them. Port 0 takes a free one. The models to `preload` are loaded as soon as it
+    listens, and /ready says so when they are there; one that fails ends the server, and its error is raised.
+    With `tls_cert` and `tls_key`, files in PEM, it is HTTPS. The options are those of `Settings`. Warns when
+    others can reach the server without a key.
 
     Raises AddressUnavailable, InvalidSetting or ModelNotFound, before anything is started.
     """
@@ -111,6 +115,7 @@ class Server(uvicorn.Server):
         self._scheme = "http" if tls is None else "https"
         super().__init__(config)
         self._on_ready, self._on_late, self._grace = on_ready, on_late, grace
+        self._signalled = -math.inf
 
     def stop(self) -> None:
         """End as after a signal; from any thread."""
@@ -138,9 +143,12 @@ class Server(uvicorn.Server):
             await asyncio.wait(self.server_state.tasks, timeout=LAST_WORDS_SECONDS)
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
-        """End after a signal; after a second one, of whatever kind, at once."""
-        self.force_exit = self.should_exit
-        self.should_exit = True
+        """End after a signal; after a second one, of whatever kind, at once, unless it is its echo."""
+        now = time.monotonic()
+        if not self.should_exit:
+            self.should_exit, self._signalled = True, now
+        elif now - self._signalled > ECHO_SECONDS:
+            self.force_exit = True
 
     @contextlib.contextmanager
     def capture_signals(self) -> Iterator[None]:
