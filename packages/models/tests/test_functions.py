@@ -112,6 +112,11 @@ def test_a_file_runs_without_a_store(tiny_path: Path, store: str) -> None:
     assert text == functions.generate_registered_gguf(store, "tiny", "Hello", 12, device="reference")
 
 
+def test_a_model_that_is_registered_again_stays_of_its_kind(store: str, tiny_path: Path) -> None:
+    assert 'kind = "embedding"' in functions.import_model(store, str(tiny_path), "tiny", kind="embedding")
+    assert 'kind = "embedding"' in functions.import_model(store, str(tiny_path), "tiny")
+
+
 def test_failures_are_named(store: str, tiny_path: Path) -> None:
     with pytest.raises(ModelNotFound):
         functions.inspect_model(store, "big")

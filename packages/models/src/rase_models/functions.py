@@ -29,11 +29,14 @@ def import_model(
     context_length: int | None = None,
     chat_template: str | None = None,
 ) -> str:
-    """Register a GGUF file in place and return its manifest; see Engine.import_model."""
+    """Register a GGUF file in place and return its manifest; see Engine.import_model.
+
+    A model that is registered again as a generator, the default, stays of the kind that it is.
+    """
     manifest = _engine(store).import_model(
         path,
         id,
-        kind=_kind(kind),
+        kind=_stated(kind),
         architecture=architecture,
         context_length=context_length,
         chat_template=chat_template,
@@ -51,12 +54,12 @@ def pull_model(
     context_length: int | None = None,
     chat_template: str | None = None,
 ) -> str:
-    """Download a file from Hugging Face, register it and return its manifest; see Engine.pull."""
+    """Download a file from Hugging Face and register it as `import_model` does; see Engine.pull."""
     manifest = _engine(store).pull(
         repo,
         file,
         id,
-        kind=_kind(kind),
+        kind=_stated(kind),
         architecture=architecture,
         context_length=context_length,
         chat_template=chat_template,
@@ -193,11 +196,12 @@ def _engine(store: str, device: str = "auto") -> Engine:
     return Engine(store, device, cache=_cache())
 
 
-def _kind(name: str) -> ModelKind:
+def _stated(kind: str) -> ModelKind | None:
+    """Return the kind unless it is the default, which says nothing of a model that has one already."""
     try:
-        return ModelKind(name)
+        return None if (known := ModelKind(kind)) is ModelKind.GENERATOR else known
     except ValueError:
-        raise InvalidParameter("kind", name, " or ".join(ModelKind)) from None
+        raise InvalidParameter("kind", kind, " or ".join(ModelKind)) from None
 
 
 def _toml(manifest: ModelManifest) -> str:
