@@ -309,9 +309,19 @@ def test_importing_the_same_file_again_keeps_what_was_set_and_says_so(
     before = succeed(rase("model", "inspect", smol, "--json"))
     done = rase("model", "import", str(smollm2_path), "--id", smol)
     assert succeed(done) == ""
-    assert "kept from before: kind, context_length, chat_template, aliases\n" in done.stderr
+    assert "kept from before: kind, chat_template, aliases\n" in done.stderr
     assert "in place of" not in done.stderr
     assert succeed(rase("model", "inspect", smol, "--json")) == before
+
+
+def test_importing_a_file_that_has_changed_says_so(rase: Run, smollm2_path: Path, tmp_path: Path) -> None:
+    path = tmp_path / "copy.gguf"
+    path.write_bytes(smollm2_path.read_bytes())
+    succeed(rase("model", "import", str(path), "--id", "copy"))
+    path.write_bytes(smollm2_path.read_bytes() + bytes(32))
+    done = rase("model", "import", str(path), "--id", "copy")
+    assert "the file has changed since it was registered\nkept from before: kind\n" in done.stderr
+    assert "in place of" not in done.stderr
 
 
 def test_importing_another_file_under_a_known_id_is_refused_until_it_is_to_replace(
@@ -328,5 +338,5 @@ def test_importing_another_file_under_a_known_id_is_refused_until_it_is_to_repla
     done = rase(*again, "--replace")
     assert succeed(done) == ""
     assert f"in place of {smollm2_path}\n" in done.stderr
-    assert "kept from before: kind, context_length\nchanged or gone: chat_template\n" in done.stderr
+    assert "kept from before: kind\nchanged or gone: chat_template\n" in done.stderr
     assert json.loads(succeed(rase("model", "inspect", smol, "--json")))["chat_template"] is None

@@ -8,11 +8,11 @@ import tomlkit
 from hypothesis import given
 from hypothesis import strategies as st
 from rase_core.errors import InvalidManifest
-from rase_core.manifest import ModelFormat, ModelKind, ModelManifest, ModelSource, WeightsFile
+from rase_core.manifest import FileFacts, ModelFormat, ModelKind, ModelManifest, ModelSource, WeightsFile
 from rase_core.manifest_file import (
     parse_manifest,
+    read_earlier,
     read_manifest,
-    read_registration,
     render_manifest,
     rewrite_manifest,
 )
@@ -33,6 +33,7 @@ FULL = ModelManifest(
     template_file=Path("/t.jinja"),
     defaults={"temperature": 0.1, "stop": ["</s>"], "logit_bias": {"3": -1.5}},
     source=ModelSource("owner/name", "a.gguf", "abc"),
+    from_file=FileFacts("llama"),
 )
 TEXT = render_manifest(TINY)
 
@@ -200,12 +201,13 @@ def test_a_broken_earlier_text_is_not_dropped(path: Path) -> None:
 
 def test_what_a_model_was_registered_as_can_be_read_beside_other_faults(path: Path) -> None:
     path.write_text("kind = 7\nsize = 'x'\nparts = 3\nchat_template = 'chatml'\n[defaults]\ntop_k = 3\n")
-    registration, identity = read_registration(path)
+    earlier = read_earlier(path)
+    registration, identity = earlier.registration, earlier.weights
     assert (registration.kind, registration.chat_template) == (None, "chatml")
     assert (registration.defaults, identity.paths) == ({"top_k": 3}, ())
     path.write_text("[defaults]\ntop_k = 'x'\n")
     with pytest.raises(InvalidManifest, match=r"line 2: key 'defaults\.top_k'"):
-        read_registration(path)
+        read_earlier(path)
 
 
 def test_defaults_become_the_sampling_settings() -> None:

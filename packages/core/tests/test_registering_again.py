@@ -8,11 +8,11 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
-from rase_core.errors import ModelExists
+from rase_core.errors import InvalidManifest, ModelExists, StoreError, TokenizerError
 from rase_core.lock import FileLock
 from rase_core.manifest import ModelKind, ModelManifest, ModelSource
 from rase_core.progress import ProgressEvent
-from rase_core.registration import ModelFacts, Registration
+from rase_core.registration import Describe, IfNew, ModelFacts, Registration
 from rase_core.registry import ModelRegistry
 from rase_core.weights_identity import WeightsIdentity
 
@@ -92,7 +92,149 @@ def test_a_changed_file_keeps_what_was_set_and_gets_its_hashes_anew(
     registry.verify("mine")
     other_facts = ModelFacts("qwen3", 400)
     changed = registry.import_local(weights, "mine", describe=lambda path, tokenizer: other_facts)
-    assert (changed.architecture, changed.context_length) == ("qwen3", 300)
+    assert (changed.architecture, changed.context_length) == ("qwen3", 400)
+
+
+def describing(architecture: str, context_length: int) -> Describe:
+    return lambda path, tokenizer: ModelFacts(architecture, context_length, frozenset({"llama3"}))
+
+
+def facts(manifest: ModelManifest) -> tuple[str | None, int | None]:
+    return manifest.architecture, manifest.context_length
+
+
+def test_facts_of_a_file_that_changes_follow_it(registry: ModelRegistry, weights: Path) -> None:
+    for name, length in (("llama", 128), ("llama", 512), ("qwen3", 64), ("llama", 512)):
+        weights.write_bytes(b"GGUF" + bytes(length))
+        manifest = registry.import_local(weights, "mine", describe=describing(name, length))
+        assert facts(manifest) == facts(registry.get("mine")) == (name, length)
+
+
+def test_what_was_given_stays_even_where_the_file_said_the_same(
+    registry: ModelRegistry, weights: Path
+) -> None:
+    given = Registration(architecture="llama", context_length=128)
+    registry.import_local(weights, "mine", given, describe=describing("llama", 128))
+    registry.import_local(weights, "mine", describe=describing("llama", 128))
+    weights.write_bytes(b"GGUF changed")
+    assert facts(registry.import_local(weights, "mine", describe=describing("llama", 512))) == ("llama", 128)
+    longer = Registration(context_length=256)
+    registry.import_local(weights, "mine", longer, describe=describing("llama", 512))
+    weights.write_bytes(b"GGUF changed again")
+    assert facts(registry.import_local(weights, "mine", describe=describing("llama", 900))) == ("llama", 256)
+
+
+def test_facts_that_were_changed_by_hand_stay(registry: ModelRegistry, weights: Path) -> None:
+    registry.import_local(weights, "mine", describe=describing("llama", 128))
+    edited = text(registry).replace("= 128\n", "= 100\n").replace('"llama"\n', '"llama3"\n')
+    (registry.store / "manifests" / "mine.toml").write_text(edited)
+    for length in (128, 512):
+        weights.write_bytes(b"GGUF" + bytes(length))
+        manifest = registry.import_local(weights, "mine", describe=describing("llama", length))
+        assert facts(manifest) == ("llama3", 100)
+
+
+@pytest.mark.parametrize(
+    ("was", "changed"), [(("llama", 128), ("llama", 512)), (("llama3", 100), ("llama3", 512))]
+)
+def test_of_an_older_manifest_what_differs_from_the_same_file_was_set(
+    registry: ModelRegistry, weights: Path, was: tuple[str, int], changed: tuple[str, int]
+) -> None:
+    def older() -> None:
+        given = Registration(architecture=was[0], context_length=was[1])
+        registry.import_local(weights, "mine", given, replace=True)
+        path = registry.store / "manifests" / "mine.toml"
+        path.write_text(text(registry).replace("from_file = {}\n", ""))
+
+    older()
+    assert facts(registry.import_local(weights, "mine", describe=describing("llama", 128))) == was
+    older()
+    weights.write_bytes(b"GGUF changed")
+    assert facts(registry.import_local(weights, "mine", describe=describing("llama", 512))) == changed
+
+
+def test_a_tokenizer_that_is_attached_meanwhile_must_fit_too(
+    registry: ModelRegistry, weights: Path, tmp_path: Path
+) -> None:
+    registry.import_local(weights, "mine")
+    tokenizer = tmp_path / "tokenizer.json"
+    tokenizer.write_text("{}")
+    seen: list[Path | None] = []
+
+    def describe(path: Path, tokenizer: Path | None) -> ModelFacts:
+        seen.append(tokenizer)
+        if tokenizer is not None:
+            raise TokenizerError(f"{tokenizer}: does not fit")
+        return ModelFacts()
+
+    def attach(event: ProgressEvent) -> None:
+        registry.attach_tokenizer("mine", tokenizer)
+
+    with pytest.raises(TokenizerError):
+        registry.import_local(weights, "mine", describe=describe, progress=attach)
+    assert seen == [None, tokenizer]
+
+
+def test_what_a_new_model_gets_is_not_given_to_one_that_was_registered_meanwhile(
+    registry: ModelRegistry, weights: Path
+) -> None:
+    if_new = IfNew({"top_k": 3}, "chat")
+
+    def register(event: ProgressEvent) -> None:
+        registry.import_local(weights, "mine")
+
+    raced = registry.import_local(weights, "mine", if_new=if_new, progress=register)
+    assert (raced.defaults, raced.aliases) == ({}, ())
+    replaced = registry.import_local(weights, "mine", if_new=if_new, replace=True)
+    assert replaced == registry.get("mine")
+    assert (replaced.defaults, replaced.aliases) == ({"top_k": 3}, ("chat",))
+    another = registry.import_local(weights, "other", if_new=IfNew({"top_k": 4}, "chat"))
+    assert (another.defaults, another.aliases) == ({"top_k": 4}, ())
+    assert registry.import_local(weights, "third", if_new=IfNew(alias="no alias")).aliases == ()
+
+
+BROKEN = {
+    "a value": b"id = 'mine'\ncontext_length = 0\naliases = ['chat']\nnote = 'kept'\n",
+    "a table": b"note = 'kept'\naliases = ['chat']\n[[source]]\n[[source]]\n",
+    "settings": b"defaults = 3\nfrom_file = 3\nnote = 'kept'\naliases = ['chat']\n",
+    "no TOML": b"note = 'lost\n",
+    "no text": b"\xff\xfe",
+}
+
+
+@pytest.mark.parametrize("content", BROKEN.values(), ids=BROKEN)
+def test_a_broken_manifest_is_written_anew_when_that_is_said(
+    registry: ModelRegistry, weights: Path, content: bytes
+) -> None:
+    registry.import_local(weights, "mine")
+    path = registry.store / "manifests" / "mine.toml"
+    path.write_bytes(content)
+    with pytest.raises(InvalidManifest) as caught:
+        registry.import_local(weights, "mine", if_new=IfNew({"top_k": 3}))
+    assert "`rase model remove mine`" in str(caught.value.advice)
+    assert "`rase model import PATH --id mine --replace`" in str(caught.value.advice)
+    assert path.read_bytes() == content
+    registry.check("mine", Registration(), replace=True)
+    again = registry.import_local(weights, "mine", replace=True)
+    assert again == registry.get("mine")
+    kept = ("note = 'kept'" in text(registry), again.aliases)
+    assert kept == ((True, ("chat",)) if b"kept" in content else (False, ()))
+
+
+def test_a_link_to_nothing_in_the_place_of_a_manifest_can_be_replaced_and_a_folder_cannot(
+    registry: ModelRegistry, weights: Path
+) -> None:
+    registry.import_local(weights, "other")
+    path = registry.store / "manifests" / "mine.toml"
+    path.symlink_to("nowhere")
+    with pytest.raises(InvalidManifest):
+        registry.import_local(weights, "mine")
+    assert registry.import_local(weights, "mine", replace=True) == registry.get("mine")
+    path.unlink()
+    path.mkdir()
+    for replace in (False, True):
+        with pytest.raises(StoreError, match="a folder in the place of a manifest"):
+            registry.import_local(weights, "mine", replace=replace)
 
 
 def test_a_file_that_was_moved_is_the_same_by_its_content(

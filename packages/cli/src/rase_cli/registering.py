@@ -14,8 +14,17 @@ if TYPE_CHECKING:
     from rase_core.manifest import ModelManifest
     from rase_models.engine import Engine
 
-SETTINGS = ("kind", "context_length", "chat_template", "template_file", "tokenizer", "defaults", "aliases")
-"""The fields of a manifest that are not facts of the weights alone."""
+SETTINGS = (
+    "kind",
+    "architecture",
+    "context_length",
+    "chat_template",
+    "template_file",
+    "tokenizer",
+    "defaults",
+    "aliases",
+)
+"""The fields of a manifest that may be set."""
 
 
 def import_found(
@@ -44,7 +53,7 @@ def import_found(
     with open_engine(settings) as engine:
         before = registered(engine, model_id or found.model_id)
         manifest = engine.import_found(found, model_id, replace=replace)
-    if before is not None and dict(found.defaults) != dict(manifest.defaults):
+    if found.defaults and dict(found.defaults) != dict(manifest.defaults):
         warn(f"{printable(found.name)}: its parameters are left out: {manifest.id} keeps those it has")
     return told(before, manifest, as_json=as_json)
 
@@ -63,14 +72,25 @@ def told(before: "ModelManifest | None", now: "ModelManifest", *, as_json: bool)
     done(f"registered {summary(now)}", model_record(now), as_json=as_json)
     if before is None:
         return
-    if before.weights != now.weights:
+    if before.weights_path != now.weights_path:
         note(f"in place of {before.weights_path}", None)
-    had = [name for name in SETTINGS if getattr(before, name) not in (None, (), {})]
-    kept = [name for name in had if getattr(before, name) == getattr(now, name)]
-    gone = [name for name in had if name not in kept]
+    elif before.weights != now.weights:
+        note("the file has changed since it was registered", None)
+    had, has = _settings(before), _settings(now)
+    kept = [name for name in had if has.get(name) == had[name]]
+    gone = [name for name in had if getattr(now, name) != had[name]]
     for what, names in (("kept from before", kept), ("changed or gone", gone)):
         if names:
             note(f"{what}: {', '.join(names)}", None)
+
+
+def _settings(manifest: "ModelManifest") -> dict[str, object]:
+    """Return what was set for a model, and is not known from its file alone."""
+    values = {name: getattr(manifest, name) for name in SETTINGS}
+    facts = {name: getattr(manifest.from_file, name, None) for name in SETTINGS}
+    return {
+        name: value for name, value in values.items() if value not in (None, (), {}) and value != facts[name]
+    }
 
 
 def no_models(store: "Path") -> str:

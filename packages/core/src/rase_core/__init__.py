@@ -54,9 +54,9 @@ if TYPE_CHECKING:
     from rase_core.generation import Detokenizer, Generation, StopReason, TokenEvent, generate, generate_with
     from rase_core.hub import Hub, PulledModel, pull
     from rase_core.logprobs import Logprobs, TokenLogprobs
-    from rase_core.manifest import ModelFormat, ModelKind, ModelManifest, ModelSource, WeightsFile
+    from rase_core.manifest import FileFacts, ModelFormat, ModelKind, ModelManifest, ModelSource, WeightsFile
     from rase_core.progress import Progress, ProgressEvent, ProgressPhase
-    from rase_core.registration import ModelFacts, Registration
+    from rase_core.registration import IfNew, ModelFacts, Registration
     from rase_core.registry import ModelRegistry
     from rase_core.sampling import GenerationConfig, Sampler
     from rase_core.scheduler import GenerationRequest, Scheduler, SchedulerLimits
@@ -79,11 +79,13 @@ __all__ = [
     "DeviceOutOfMemory",
     "DevicePreference",
     "EngineError",
+    "FileFacts",
     "Generation",
     "GenerationConfig",
     "GenerationRequest",
     "Hub",
     "HubError",
+    "IfNew",
     "IntegrityMismatch",
     "InvalidAlias",
     "InvalidConversation",
@@ -161,11 +163,13 @@ _MODULES = {
     "Detokenizer": "rase_core.generation",
     "DevicePreference": "rase_core.device",
     "EngineError": "rase_core.errors",
+    "FileFacts": "rase_core.manifest",
     "Generation": "rase_core.generation",
     "GenerationConfig": "rase_core.sampling",
     "GenerationRequest": "rase_core.scheduler",
     "Hub": "rase_core.hub",
     "HubError": "rase_core.errors",
+    "IfNew": "rase_core.registration",
     "IntegrityMismatch": "rase_core.errors",
     "InvalidAlias": "rase_core.errors",
     "InvalidConversation": "rase_core.errors",

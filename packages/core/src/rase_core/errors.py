@@ -114,7 +114,11 @@ class InvalidManifest(StoreError):
     def __init__(self, path: Path, reason: str, *, key: str | None = None, line: int | None = None) -> None:
         place = f"{path}" + (f", line {line}" if line is not None else "")
         what = f"key {key!r}: {reason}" if key is not None else reason
-        super().__init__(f"{place}: {what}", "correct the file, or remove it and import the model again")
+        super().__init__(
+            f"{place}: {what}",
+            "correct the file, or register the model anew, without its settings: "
+            f"`rase model import PATH --id {path.stem} --replace`, or after `rase model remove {path.stem}`",
+        )
         self.path, self.reason, self.key, self.line = path, reason, key, line
 
 

@@ -40,14 +40,22 @@ class ModelSource:
     revision: str | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class FileFacts:
+    """What of a manifest was taken from the weights, as it was then; None for what was given."""
+
+    architecture: str | None = None
+    context_length: int | None = None
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModelManifest:
     """A registered model.
 
     `weights` has one file, or all parts of a split model in order. `chat_template` is a template's text or
     the name of a built-in one, `template_file` a file that holds one. `defaults` are GenerationConfig fields
-    by name, `aliases` other names that the model is asked for by. `warnings` say which keys of its file are
-    unknown.
+    by name, `aliases` other names that the model is asked for by. `from_file` tells facts of the weights from
+    what was set; older manifests have None. `warnings` say which keys of its file are unknown.
     """
 
     id: str
@@ -62,6 +70,7 @@ class ModelManifest:
     template_file: Path | None = None
     defaults: Mapping[str, object] = field(default_factory=dict)
     source: ModelSource | None = None
+    from_file: FileFacts | None = None
     aliases: tuple[str, ...] = ()
     warnings: tuple[str, ...] = field(default=(), compare=False)
 

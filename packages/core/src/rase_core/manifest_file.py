@@ -4,6 +4,7 @@ id = "smollm2"                        kind = "generator"     format = "gguf"
 weights = "/models/smollm2.gguf"      sha256 = "..."         size = 91730240
 tokenizer = "/models/tokenizer.json"  tokenizer_sha256 = "..."
 architecture = "llama"                context_length = 8192
+from_file = {architecture = "llama"}  # what of these two is what the weights say
 chat_template = "chatml"              template_file = "/models/chat.jinja"
 aliases = ["chat", "llama3.2:1b"]     # other names that it is asked for by
 [[parts]]                             # the further files of split weights: path, sha256, size
@@ -19,8 +20,9 @@ from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
+from rase_core.earlier import Earlier
 from rase_core.errors import InvalidAlias, InvalidGenerationConfig, InvalidManifest
-from rase_core.manifest import ModelFormat, ModelKind, ModelManifest, ModelSource, WeightsFile
+from rase_core.manifest import FileFacts, ModelFormat, ModelKind, ModelManifest, ModelSource, WeightsFile
 from rase_core.manifest_table import ManifestTable
 from rase_core.model_file import irregularity
 from rase_core.model_id import check_alias
@@ -32,7 +34,7 @@ from rase_core.weights_identity import WeightsIdentity
 if TYPE_CHECKING:
     from tomlkit import TOMLDocument
     from tomlkit.container import Container
-    from tomlkit.items import Table
+    from tomlkit.items import InlineTable, Table
 
 _MOST_BYTES = 4 << 20
 _MOST_CONTEXT = 2**31 - 1
@@ -50,7 +52,7 @@ def read_manifest(path: Path) -> ModelManifest:
     return replace(known, defaults=deepcopy(known.defaults))  # which the caller might change
 
 
-def read_registration(path: Path) -> tuple[Registration, WeightsIdentity]:
+def read_earlier(path: Path) -> Earlier:
     """Read what a model was registered as, whatever is wrong with the facts of its files.
 
     Raises InvalidManifest when it is not TOML or holds what nobody could keep, FileNotFoundError when it is
@@ -60,7 +62,7 @@ def read_registration(path: Path) -> tuple[Registration, WeightsIdentity]:
     root = ManifestTable(path, text, parse_toml(text, path).unwrap())
     identity = _identity(root.values, _source(root))
     kind = next((kind for kind in ModelKind if kind.value == root.values.get("kind")), None)
-    return _registration(root, kind), identity
+    return Earlier(_registration(root, kind), identity)
 
 
 def read_aliases(path: Path) -> tuple[str, ...]:
@@ -76,14 +78,18 @@ def read_aliases(path: Path) -> tuple[str, ...]:
         return ()
 
 
-def rewrite_manifest(manifest: ModelManifest, path: Path) -> str:
+def rewrite_manifest(manifest: ModelManifest, path: Path, *, replace: bool = False) -> str:
     """Return the TOML text of a manifest, with the unknown keys and comments of the file at its path, if any.
 
-    Raises InvalidManifest when that is not TOML.
+    Raises InvalidManifest when that is not TOML, unless it is to be replaced.
     """
     try:
         previous = parse_toml(_decode(path, _read(path)), path)
     except FileNotFoundError:
+        previous = None
+    except InvalidManifest:
+        if not replace:
+            raise
         previous = None
     return _render(manifest, previous)
 
@@ -113,6 +119,7 @@ def parse_manifest(text: str, path: Path) -> ModelManifest:
         template_file=given.template_file,
         defaults=given.defaults or {},
         source=given.source,
+        from_file=given.from_file,
         aliases=_aliases(root),
     )
     return replace(manifest, warnings=tuple(root.warnings()))
@@ -177,6 +184,7 @@ def _registration(root: ManifestTable, kind: ModelKind | None) -> Registration:
         tokenizer=root.optional_path("tokenizer"),
         defaults=_defaults(root),
         source=_source(root),
+        from_file=_file_facts(root),
     )
 
 
@@ -236,6 +244,14 @@ def _source(root: ManifestTable) -> ModelSource | None:
     return ModelSource(table.string("repo"), table.string("file"), table.optional_string("revision"))
 
 
+def _file_facts(root: ManifestTable) -> FileFacts | None:
+    table = root.table("from_file")
+    if table is None:
+        return None
+    length = table.optional_integer("context_length", 1, _MOST_CONTEXT)
+    return FileFacts(table.optional_string("architecture"), length)
+
+
 def _root_values(manifest: ModelManifest) -> dict[str, object]:
     first = manifest.weights[0]
     return {
@@ -249,6 +265,7 @@ def _root_values(manifest: ModelManifest) -> dict[str, object]:
         "tokenizer_sha256": manifest.tokenizer_sha256,
         "architecture": manifest.architecture,
         "context_length": manifest.context_length,
+        "from_file": _fact_values(manifest.from_file),
         "chat_template": manifest.chat_template,
         "template_file": _text(manifest.template_file),
         "aliases": list(manifest.aliases) or None,
@@ -261,6 +278,18 @@ def _file_values(file: WeightsFile) -> dict[str, object]:
 
 def _source_values(source: ModelSource | None) -> dict[str, object]:
     return {} if source is None else {"repo": source.repo, "file": source.file, "revision": source.revision}
+
+
+def _fact_values(facts: FileFacts | None) -> "InlineTable | None":
+    """Return a table that is one line, so that what a person adds to the end of the file is not in it."""
+    import tomlkit
+
+    if facts is None:
+        return None
+    values = {"architecture": facts.architecture, "context_length": facts.context_length}
+    table = tomlkit.inline_table()
+    table.update({key: value for key, value in values.items() if value is not None})
+    return table
 
 
 def _text(path: Path | None) -> str | None:

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from rase_core.errors import ArchitectureMismatch, InvalidParameter
-from rase_core.manifest import ModelKind, ModelSource
+from rase_core.manifest import FileFacts, ModelKind, ModelSource
 from rase_core.model_file import regular_file
 from rase_core.sampling import GenerationConfig
 
@@ -24,6 +24,20 @@ class ModelFacts:
     aliases: frozenset[str] = frozenset()
 
 
+@dataclass(frozen=True, slots=True)
+class IfNew:
+    """What a model gets when it is registered first, and not again: settings, and an alias if that is free.
+
+    Raises InvalidGenerationConfig for the defaults.
+    """
+
+    defaults: Mapping[str, object] | None = None
+    alias: str | None = None
+
+    def __post_init__(self) -> None:
+        GenerationConfig.from_mapping(self.defaults or {})
+
+
 Describe = Callable[[Path, Path | None], ModelFacts]
 """Reads the facts from a weights file, the first part of a split one, and checks that a tokenizer fits it.
 
@@ -36,7 +50,7 @@ class Registration:
     """What is said of a model beside its weights; the fields are those of its manifest.
 
     Architecture and context length are the file's own where they are None, the kind is that of a generator.
-    What is None when a model is registered again is what it was before.
+    What is None when a model is registered again is what was set for it before.
     """
 
     kind: ModelKind | None = None
@@ -47,6 +61,7 @@ class Registration:
     tokenizer: Path | None = None
     defaults: Mapping[str, object] | None = None
     source: ModelSource | None = None
+    from_file: FileFacts | None = None
 
     def check(self) -> None:
         """Check what needs no weights.
@@ -78,6 +93,7 @@ class Registration:
             self,
             architecture=given if given is not None else own,
             context_length=length if length is not None else most,
+            from_file=FileFacts(own if given is None else None, most if length is None else None),
         )
 
     def over(self, earlier: "Registration") -> "Registration":
@@ -99,12 +115,22 @@ class Registration:
         )
 
     def within(self, facts: ModelFacts) -> "Registration":
-        """Return what of the registration is true of a file that may have changed since."""
-        own, length = facts.architecture, self.context_length
-        known = self.architecture if own is None or self.architecture in {own, *facts.aliases} else None
-        if length is not None and facts.context_length is not None:
-            length = min(length, facts.context_length)
-        return replace(self, architecture=known, context_length=length)
+        """Return what of the registration is possible with a file that may have changed since."""
+        own, most = facts.architecture, facts.context_length
+        named, length = self.architecture, self.context_length
+        return replace(
+            self,
+            architecture=named if own is None or named in {own, *facts.aliases} else None,
+            context_length=None if length is not None and most is not None and length > most else length,
+        )
+
+    def without(self, facts: FileFacts) -> "Registration":
+        """Return the registration without these facts of its file, which nobody set."""
+        return replace(
+            self,
+            architecture=self.architecture if self.architecture != facts.architecture else None,
+            context_length=self.context_length if self.context_length != facts.context_length else None,
+        )
 
 
 def _first(given: _T | None, earlier: _T | None) -> _T | None:

@@ -8,8 +8,8 @@ from pathlib import Path
 
 from rase_core.aliases import Aliases
 from rase_core.durable import remove_file, remove_leftovers, write_file
+from rase_core.earlier import Earlier
 from rase_core.errors import (
-    IntegrityMismatch,
     InvalidAlias,
     InvalidManifest,
     InvalidModelId,
@@ -17,21 +17,21 @@ from rase_core.errors import (
     ModelNotFound,
     StoreError,
 )
-from rase_core.hashing import hash_file
+from rase_core.local_import import LocalImport, hashed_tokenizer
+from rase_core.local_weights import LocalWeights, check_hash, check_size
 from rase_core.lock import FileLock
-from rase_core.manifest import ModelFormat, ModelKind, ModelManifest, ModelSource, WeightsFile
-from rase_core.manifest_file import read_manifest, read_registration, rewrite_manifest
-from rase_core.model_file import open_file, regular_file
+from rase_core.manifest import ModelManifest
+from rase_core.manifest_file import read_earlier, read_manifest, rewrite_manifest
+from rase_core.model_file import regular_file
 from rase_core.model_id import check_model_id
 from rase_core.progress import Progress
-from rase_core.registration import Describe, ModelFacts, Registration
+from rase_core.registration import Describe, IfNew, Registration
 from rase_core.store_errors import store_errors
-from rase_core.weights import weights_files, weights_format
 from rase_core.weights_identity import WeightsIdentity
 
 _SUFFIX = ".toml"
 _LOCK = ".lock"
-_AS_IT_IS = Registration()
+_AS_IT_IS, _ALIKE = Registration(), IfNew()
 
 
 class ModelRegistry:
@@ -76,6 +76,7 @@ class ModelRegistry:
         registration: Registration = _AS_IT_IS,
         *,
         known_sha256: Mapping[Path, str] | None = None,
+        if_new: IfNew = _ALIKE,
         describe: Describe | None = None,
         progress: Progress | None = None,
         replace: bool = False,
@@ -84,7 +85,8 @@ class ModelRegistry:
 
         A model that is registered again keeps what it was registered with, where nothing else is given: it is
         the same by its path, its content, or its name in the repository that it was pulled from. With
-        `replace` another file may take the id, and nothing is kept but aliases and unknown keys.
+        `replace` another file may take the id, whatever its manifest holds, and nothing is kept but aliases
+        and unknown keys. `if_new` counts then, and for an id that is new.
 
         Paths become absolute, symbolic links are kept. `known_sha256` has the hashes of absolute paths that
         need not be hashed again.
@@ -94,28 +96,25 @@ class ModelRegistry:
         """
         check_model_id(model_id)
         registration.check()
-        files, known = weights_files(path), known_sha256 or {}
-        weights_type = weights_format(files[0])
-        identity = _identity(files, known, registration.source)
-        kept = self._earlier(model_id, identity, replace=replace)
-        tokenizer = registration.over(kept).tokenizer
-        facts = describe(files[0], tokenizer) if describe is not None else ModelFacts()
-        registration.completed(files[0], facts)
-        self.check(model_id, registration, identity, replace=replace)
-        weights = tuple(_weights_file(file, known, progress) for file in files)
-        identity = WeightsIdentity.of(weights, registration.source)
+        weights = LocalWeights.at(path, known_sha256 or {})
+        local = LocalImport.of(weights, registration, if_new, describe)
+        before = local.identity()
+        local.completed(self._earlier(model_id, before, replace=replace), before)
+        self.check(model_id, registration, before, replace=replace)
+        hashed = weights.hashed(progress)
         with self._writing(model_id):
-            kept = self._earlier(model_id, identity, replace=replace).within(facts)
-            full = registration.over(kept).completed(files[0], facts)
-            manifest = _manifest(model_id, full, weights_type, weights, known)
-            manifest = dataclasses.replace(manifest, aliases=self._aliases().of(model_id))
-            self._write(manifest)
+            identity = WeightsIdentity.of(hashed, registration.source)
+            earlier = self._earlier(model_id, identity, replace=replace)
+            manifest = local.manifest(model_id, earlier, hashed)
+            aliases = self._aliases_with(model_id, if_new.alias if earlier is None else None)
+            manifest = dataclasses.replace(manifest, aliases=aliases)
+            self._write(manifest, replace=replace)
         return manifest
 
     def attach_tokenizer(self, model_id: str, path: Path) -> ModelManifest:
         """Let a model use this tokenizer.json, in place. Raises ModelNotFound, ModelFileNotFound."""
         model_id = self.get(model_id).id
-        tokenizer, sha256 = _tokenizer(path, {})
+        tokenizer, sha256 = hashed_tokenizer(path, {})
         with self._writing(model_id):
             manifest = dataclasses.replace(self.get(model_id), tokenizer=tokenizer, tokenizer_sha256=sha256)
             self._write(manifest)
@@ -206,10 +205,10 @@ class ModelRegistry:
             if path is not None:
                 regular_file(path)
         for file in manifest.weights:
-            size = _check_hash(manifest.id, file.path, file.sha256, progress)
+            size = check_hash(manifest.id, file.path, file.sha256, progress)
             check_size(manifest.id, file, size)
         if manifest.tokenizer and manifest.tokenizer_sha256:
-            _check_hash(manifest.id, manifest.tokenizer, manifest.tokenizer_sha256, progress)
+            check_hash(manifest.id, manifest.tokenizer, manifest.tokenizer_sha256, progress)
         return manifest
 
     def remove(self, model_id: str) -> None:
@@ -266,29 +265,39 @@ class ModelRegistry:
 
     def _earlier(
         self, model_id: str, weights: WeightsIdentity | None, *, replace: bool = False
-    ) -> Registration:
-        """Return what is kept of an earlier registration: nothing where that is to be replaced.
+    ) -> Earlier | None:
+        """Return the earlier registration of an id: None where there is none, and where it is to be replaced.
 
         Raises ModelExists when it is known to be of another model, and InvalidManifest when it cannot be told
-        what is in it, so that no hand-made change is lost.
+        what is in it, so that no hand-made change is lost; StoreError for a folder in its place.
         """
         path = self._path(model_id)
+        _check_file(path)
+        if replace or path.name not in self._names():
+            return None
         try:
-            if path.name not in self._names():
-                return Registration()
-            earlier, known = read_registration(path)
+            earlier = read_earlier(path)
         except FileNotFoundError:  # removed just now
-            return Registration()
-        if replace or weights is None:
-            return Registration() if replace else earlier
-        if not weights.may_be(known):
-            raise ModelExists(model_id, Path(known.paths[0]))
-        return earlier if weights.has_content_of(known) else dataclasses.replace(earlier, source=None)
+            return None
+        if weights is not None and not weights.may_be(earlier.weights):
+            raise ModelExists(model_id, Path(earlier.weights.paths[0]))
+        return earlier
 
-    def _write(self, manifest: ModelManifest) -> None:
+    def _aliases_with(self, model_id: str, wanted: str | None) -> tuple[str, ...]:
+        """Return a model's aliases, and the one that is wanted where that is free."""
+        own = self._aliases().of(model_id)
+        if wanted is None or wanted in (model_id, *own):
+            return own
+        try:
+            self.check_alias(model_id, wanted)
+        except InvalidAlias:
+            return own
+        return (*own, wanted)
+
+    def _write(self, manifest: ModelManifest, *, replace: bool = False) -> None:
         path = self._path(manifest.id)
         try:
-            content = rewrite_manifest(manifest, path).encode("utf-8")
+            content = rewrite_manifest(manifest, path, replace=replace).encode("utf-8")
         except UnicodeEncodeError as error:
             raise StoreError(
                 f"{manifest.weights_path}: the path is not valid Unicode", "rename it"
@@ -322,69 +331,3 @@ def _check_file(path: Path) -> None:
     """Raise StoreError for a folder in a manifest's place, which may hold anybody's files."""
     if path.is_dir() and not path.is_symlink():
         raise StoreError(f"{path}: is a folder in the place of a manifest", "move it or delete it yourself")
-
-
-def _manifest(
-    model_id: str,
-    registration: Registration,
-    weights_type: ModelFormat,
-    weights: tuple[WeightsFile, ...],
-    known: Mapping[Path, str],
-) -> ModelManifest:
-    tokenizer, tokenizer_sha256 = _tokenizer(registration.tokenizer, known)
-    template = registration.template_file
-    return ModelManifest(
-        id=model_id,
-        kind=registration.kind or ModelKind.GENERATOR,
-        format=weights_type,
-        weights=weights,
-        tokenizer=tokenizer,
-        tokenizer_sha256=tokenizer_sha256,
-        architecture=registration.architecture,
-        context_length=registration.context_length,
-        chat_template=registration.chat_template,
-        template_file=None if template is None else regular_file(template),
-        defaults=registration.defaults or {},
-        source=registration.source,
-    )
-
-
-def _identity(
-    files: tuple[Path, ...], known: Mapping[Path, str], source: ModelSource | None
-) -> WeightsIdentity:
-    """Return what is known of files before they are hashed."""
-    sizes = tuple(_size(path) for path in files)
-    return WeightsIdentity(tuple(map(str, files)), sizes, tuple(known.get(path) for path in files), source)
-
-
-def _weights_file(path: Path, known: Mapping[Path, str], progress: Progress | None) -> WeightsFile:
-    if path in known:
-        return WeightsFile(path, known[path], _size(path))
-    sha256, size = hash_file(path, progress)
-    return WeightsFile(path, sha256, size)
-
-
-def _size(path: Path) -> int:
-    with open_file(path) as file:
-        return os.fstat(file.fileno()).st_size
-
-
-def check_size(model_id: str, file: WeightsFile, nbytes: int) -> None:
-    """Raise IntegrityMismatch for a file that has another size than its manifest says."""
-    if nbytes != file.size:
-        raise IntegrityMismatch(model_id, file.path, str(file.size), str(nbytes), fact="size")
-
-
-def _check_hash(model_id: str, path: Path, expected: str, progress: Progress | None) -> int:
-    """Return a file's size once its sha256 is as expected. Raises IntegrityMismatch, ModelFileNotFound."""
-    actual, size = hash_file(regular_file(path), progress)
-    if actual != expected:
-        raise IntegrityMismatch(model_id, path, expected, actual)
-    return size
-
-
-def _tokenizer(path: Path | None, known: Mapping[Path, str]) -> tuple[Path | None, str | None]:
-    if path is None:
-        return None, None
-    absolute = regular_file(path)
-    return absolute, known[absolute] if absolute in known else hash_file(absolute)[0]

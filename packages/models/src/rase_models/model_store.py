@@ -18,13 +18,13 @@ from rase_core.arguments import (
     instance,
     whole,
 )
-from rase_core.errors import InvalidAlias, InvalidManifest
+from rase_core.errors import InvalidManifest
 from rase_core.hub import Hub, PulledModel
 from rase_core.hub_listing import split_quant
 from rase_core.manifest import ModelFormat, ModelKind, ModelManifest
 from rase_core.neighbours import FoundModel
 from rase_core.progress import Progress
-from rase_core.registration import ModelFacts, Registration
+from rase_core.registration import IfNew, ModelFacts, Registration
 from rase_core.registry import ModelRegistry
 from rase_core.sampling import GenerationConfig
 from rase_core.store_folder import default_store
@@ -175,22 +175,12 @@ class ModelStore:
         model_id = found.model_id if model_id is None else model_id
         if found.path is None:
             raise found.unusable()
-        is_new = replace or model_id not in (manifest.id for manifest in self.list_models())
-        defaults = (found.defaults or None) if is_new else None
-        registration = Registration(defaults=defaults, source=found.source)
+        if_new = IfNew(found.defaults or None, found.alias)
+        registration = Registration(source=found.source)
         self._check(model_id, registration, found.identity(), replace=replace)
         _describe(found.path, None)
         known = found.checked(self._progress)
-        manifest = self._import(found.path, model_id, registration, known, replace=replace)
-        return self._named(manifest, found) if is_new else manifest
-
-    def _named(self, manifest: ModelManifest, found: FoundModel) -> ModelManifest:
-        """Let a model go by the name that another program has for it, where that is free."""
-        try:
-            alias = found.alias
-            return manifest if alias in (None, manifest.id) else self.add_alias(manifest.id, str(alias))
-        except InvalidAlias:  # it is another model's, or none that rase has
-            return manifest
+        return self._import(found.path, model_id, registration, known, if_new, replace=replace)
 
     def add_alias(self, model_id: str, *aliases: str) -> ModelManifest:
         """Let a model be asked for by other names, too, all or none. Raises ModelNotFound, InvalidAlias."""
@@ -279,6 +269,7 @@ class ModelStore:
         model_id: str,
         registration: Registration,
         known_sha256: Mapping[Path, str] | None = None,
+        if_new: IfNew | None = None,
         *,
         replace: bool = False,
     ) -> ModelManifest:
@@ -287,6 +278,7 @@ class ModelStore:
             model_id,
             registration,
             known_sha256=known_sha256,
+            if_new=if_new or IfNew(),
             describe=_describe,
             progress=self._progress,
             replace=replace,

@@ -23,9 +23,9 @@ from rase_core.errors import (
     UnsupportedFormat,
 )
 from rase_core.hashing import hash_file
+from rase_core.local_weights import check_size
 from rase_core.manifest import ModelFormat, ModelKind, ModelManifest
 from rase_core.progress import Progress, ProgressEvent
-from rase_core.registry import check_size
 from rase_core.scheduler import SchedulerLimits
 
 from rase_models.architectures import build_program

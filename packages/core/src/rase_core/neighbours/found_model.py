@@ -9,7 +9,7 @@ from rase_core.enumeration import enumerated, printable
 from rase_core.errors import NeighbourError
 from rase_core.hashing import hash_file
 from rase_core.manifest import ModelSource
-from rase_core.model_id import check_alias, check_model_id
+from rase_core.model_id import check_model_id
 from rase_core.progress import Progress
 from rase_core.weights import weights_files
 from rase_core.weights_identity import WeightsIdentity
@@ -49,8 +49,8 @@ class FoundModel:
 
     @property
     def alias(self) -> str | None:
-        """The name, as another name of the model in the store; None for one that is a path."""
-        return None if self.name.lower().endswith(".gguf") else check_alias(self.name)
+        """The name, which may be another name of the model in the store; None for one that is a path."""
+        return None if self.name.lower().endswith(".gguf") else self.name
 
     def unusable(self) -> NeighbourError:
         """Return the error that says why it cannot be used."""
