@@ -67,3 +67,36 @@ def test_another_model_under_the_name_of_the_demo_model_is_left_alone(
         own.unlink()
         demo.refresh_demo(engine, DEMO_ID)
         assert engine.inspect(DEMO_ID).weights_path == own
+
+
+def test_a_demo_model_whose_package_has_another_file_is_registered_anew_with_what_was_set(
+    tmp_path: Path, smollm2_path: Path
+) -> None:
+    older = tmp_path / "elsewhere" / smollm2_path.parent.name / "older.gguf"
+    older.parent.mkdir(parents=True)
+    older.write_bytes(smollm2_path.read_bytes() + bytes(32))
+    with Engine(tmp_path) as engine:
+        engine.import_model(older, DEMO_ID, chat_template="llama3", context_length=500)
+        engine.add_alias(DEMO_ID, "chat")
+        older.unlink()
+        demo.refresh_demo(engine, DEMO_ID)
+        found = engine.inspect(DEMO_ID)
+        assert (found.weights_path, found.chat_template) == (smollm2_path, "llama3")
+        assert (found.context_length, found.aliases) == (500, ("chat",))
+
+
+def test_a_demo_model_whose_file_was_replaced_in_place_is_registered_again(
+    tmp_path: Path, smollm2_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    package = tmp_path / demo.DEMO_PACKAGE
+    package.mkdir()
+    (package / "__init__.py").touch()
+    path = package / "model.gguf"
+    path.write_bytes(smollm2_path.read_bytes() + bytes(32))
+    monkeypatch.syspath_prepend(tmp_path)
+    with Engine(tmp_path) as engine:
+        engine.import_model(path, DEMO_ID, defaults={"top_k": 3})
+        path.write_bytes(smollm2_path.read_bytes())
+        demo.refresh_demo(engine, DEMO_ID)
+        assert engine.verify(DEMO_ID).defaults == {"top_k": 3}
+        assert engine.inspect(DEMO_ID).context_length == 8192

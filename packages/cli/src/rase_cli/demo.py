@@ -16,6 +16,7 @@ from rase_cli.output import note
 from rase_cli.terminal import is_terminal
 
 if TYPE_CHECKING:
+    from rase_core.manifest import ModelManifest
     from rase_models.engine import Engine
 
 DEMO_ID = "smollm2-135m-instruct"
@@ -93,15 +94,42 @@ def offer_download(engine: "Engine") -> str:
 
 
 def refresh_demo(engine: "Engine", model_id: str) -> str:
-    """Register the demo model again if its package has moved since, as it does with every new environment.
+    """Register the demo model again if its package has moved since, or has another file.
 
-    What was set for it stays, and so does another model of that name.
+    It moves with every new environment. What was set for it stays, and so does another model of that name.
     """
-    if model_id != DEMO_ID or engine.inspect(model_id).weights_path.exists():
+    if model_id != DEMO_ID or _is_there(known := engine.inspect(model_id)):
         return model_id
     weights = find_demo_weights()
     if weights is not None:
         with suppress(ModelExists):
-            engine.import_model(weights, DEMO_ID)
+            _move_demo(engine, known, weights)
             note(f"the demo model {DEMO_ID} is registered where it is now, {weights}")
     return model_id
+
+
+def _is_there(manifest: "ModelManifest") -> bool:
+    path = manifest.weights_path
+    return path.exists() and path.stat().st_size == manifest.weights[0].size
+
+
+def _move_demo(engine: "Engine", known: "ModelManifest", weights: Path) -> None:
+    """Register a file of the demo's package in the place of one that is gone. Raises ModelExists."""
+    try:
+        engine.import_model(weights, DEMO_ID)
+    except ModelExists:
+        if known.weights_path.parent.name != DEMO_PACKAGE:
+            raise
+        own = None if known.from_file is None else known.from_file.context_length
+        is_set = known.from_file is not None and known.context_length != own
+        engine.import_model(
+            weights,
+            DEMO_ID,
+            kind=known.kind,
+            context_length=known.context_length if is_set else None,
+            chat_template=known.chat_template,
+            template_file=known.template_file,
+            tokenizer=known.tokenizer,
+            defaults=known.defaults,
+            replace=True,
+        )
