@@ -1,4 +1,5 @@
 import os
+import time
 from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -345,3 +346,11 @@ def test_a_link_to_nothing_in_place_of_a_manifest_is_named(tmp_path: Path) -> No
     (tmp_path / "tiny.toml").symlink_to(tmp_path / "gone")
     with pytest.raises(InvalidManifest, match=r"tiny\.toml: is a link to a file that is not there"):
         read_manifest(tmp_path / "tiny.toml")
+
+
+def test_a_long_line_of_spaces_does_not_delay_the_place_of_a_fault() -> None:
+    text = f"x = [\n[{' ' * 20_000}\n]]\nid = 1\n"
+    started = time.thread_time()
+    with pytest.raises(InvalidManifest, match="line 4: key 'id'"):
+        parse_manifest(text, PATH)
+    assert time.thread_time() - started < 2

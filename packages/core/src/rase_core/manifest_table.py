@@ -8,7 +8,7 @@ from pathlib import Path
 from rase_core.errors import InvalidManifest, shown
 
 _SHA256 = re.compile(r"[0-9a-f]{64}")
-_HEADER = re.compile(r"\s*\[\[?\s*(?P<name>[^\]]+?)\s*\]")
+_HEADER = re.compile(r"\s*\[\[?(?P<name>[^\]]+)\]")
 _KEY = re.compile(r"""\s*["']?(?P<name>[A-Za-z0-9_-]+)["']?\s*[=.]""")
 
 
@@ -162,7 +162,7 @@ def _entries(text: str) -> Iterator[tuple[int, str, int, str]]:
     for number, line in enumerate(text.splitlines(), 1):
         if not quote:
             if header := _HEADER.match(line):
-                table = header["name"].strip("\"'")
+                table = header["name"].strip().strip("\"'")
                 counts[table] = counts.get(table, -1) + 1
                 yield number, table, counts[table], ""
             elif key := _KEY.match(line):

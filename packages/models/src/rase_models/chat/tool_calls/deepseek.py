@@ -1,6 +1,5 @@
 """DeepSeek 3 and R1: markers around the name and the arguments; until 3.1 with more around them."""
 
-import re
 from collections.abc import Sequence
 
 from rase_models.chat.tool_calls.call_format import Call, CallFormat, MalformedCall
@@ -11,17 +10,24 @@ from rase_models.chat.tool_calls.tool import Tool, Tools
 
 _CALLS, _CALL, _SEPARATOR = "<｜tool▁calls▁begin｜>", "<｜tool▁call▁begin｜>", "<｜tool▁sep｜>"
 _CALL_END, _CALLS_END = "<｜tool▁call▁end｜>", "<｜tool▁calls▁end｜>"
-_FENCED = re.compile(r"\s*([^\n`]*?)\s*```(?:json)?\s*(.*?)\s*```\s*", re.DOTALL)
+_FENCE = "```"
 
 
 def _parse(text: str, tools: Tools) -> Sequence[Call]:
     head, separator, body = text.partition(_SEPARATOR)
     if not separator:
         raise MalformedCall(text)
-    fenced = _FENCED.fullmatch(body)
-    if fenced is not None:
-        return [Call(fenced[1], json_object(fenced[2]))]
-    return [Call(head.strip(), json_object(body))]
+    return [_fenced(body) or Call(head.strip(), json_object(body))]
+
+
+def _fenced(body: str) -> Call | None:
+    """Return the call of a name before a fence around its arguments."""
+    name, _, rest = body.partition(_FENCE)
+    arguments, fence, after = rest.rpartition(_FENCE)
+    name = name.strip()
+    if not fence or after.strip() or "`" in name or "\n" in name:
+        return None
+    return Call(name, json_object(arguments.removeprefix("json")))
 
 
 def _write_fenced(tool: Tool) -> Sequence[Symbol]:

@@ -11,6 +11,9 @@ from rase_models.chat.parts import ArgumentPiece, Part, ToolCall
 from rase_models.chat.tool_calls.tool import Tool, Tools
 from rase_models.chat.tool_calls.typed_arguments import is_text, properties_of, typed_arguments
 
+_LONGEST_HEAD = 1024
+"""Characters; it is looked for again with each piece of text. A call whose head is longer comes whole."""
+
 
 class ArgumentReader(Protocol):
     """Makes the arguments of one call, a JSON object, of the text behind its head."""
@@ -190,7 +193,7 @@ class GrowingCalls:
         return parts
 
     def _begin(self, growth: Growth, parts: list[Part]) -> bool:
-        head = growth.head.match(self._rest)
+        head = growth.head.match(self._rest, 0, _LONGEST_HEAD)
         if head is None or (self._only_known and head[1] not in self._tools):
             return False
         self._rest = self._rest[head.end() :]

@@ -4,6 +4,7 @@ import json
 import re
 from collections.abc import Mapping, Sequence
 
+from rase_models.chat.tool_calls.between_tags import between_tags
 from rase_models.chat.tool_calls.call_format import Call, CallFormat, MalformedCall
 from rase_models.chat.tool_calls.grammar import Json, Lark, Symbol, Text
 from rase_models.chat.tool_calls.growth import ArgumentTags, Growth
@@ -16,8 +17,7 @@ from rase_models.chat.tool_calls.typed_arguments import (
     typed_arguments,
 )
 
-_HEAD = re.compile(r'\s*([^">]+)">(.*)', re.DOTALL)
-_GROWING_HEAD = re.compile(r'\s*([^">]+)">')
+_HEAD = re.compile(r'\s*([^\s">][^">]*)">')
 
 
 class _Tags:
@@ -26,18 +26,18 @@ class _Tags:
     def __init__(self, mark: str, *, says_text: bool) -> None:
         head = rf'<{mark}parameter name="([^"]+)"(?: string="(true|false)")?>'
         self._mark, self._says_text = mark, says_text
-        self._argument = re.compile(rf"{head}(.*?)</{mark}parameter>", re.DOTALL)
         self._end = f"</{mark}parameter>\n"
-        self.growth = Growth(_GROWING_HEAD, ArgumentTags(re.compile(rf"\s*{head}"), self._end.strip()).reader)
+        self._arguments = ArgumentTags(re.compile(rf"\s*{head}"), self._end.strip())
+        self.growth = Growth(_HEAD, self._arguments.reader)
 
     def parse(self, text: str, tools: Tools) -> Sequence[Call]:
         """Return the call that is between its tags. Raises MalformedCall."""
-        head = _HEAD.fullmatch(text)
-        if head is None or self._argument.sub("", head[2]).strip():
+        head = _HEAD.match(text)
+        if head is None:
             raise MalformedCall(text)
-        found = self._argument.findall(head[2])
-        typed = typed_arguments([(key, value) for key, _, value in found], tools.get(head[1]))
-        texts = {key: value for key, is_said, value in found if is_said == "true"}
+        found = list(between_tags(self._arguments, text[head.end() :]))
+        typed = typed_arguments([(opening[1], value) for opening, value in found], tools.get(head[1]))
+        texts = {opening[1]: value for opening, value in found if opening[2] == "true"}
         return [Call(head[1], {**typed, **texts})]
 
     def write(self, tool: Tool) -> Sequence[Symbol]:

@@ -10,15 +10,15 @@ from rase_models.chat.tool_calls.json_calls import json_object
 from rase_models.chat.tool_calls.tool import Tool, Tools
 
 _ARGUMENTS = "<|tool_call_argument_begin|>"
-_ID = re.compile(r"\s*(?:functions\.)?(.+?)(?::\d+)?\s*")
+_COUNT = re.compile(r":\d+$")
 
 
 def _parse(text: str, tools: Tools) -> Sequence[Call]:
     head, marker, arguments = text.partition(_ARGUMENTS)
-    name = _ID.fullmatch(head)
-    if not marker or name is None:
+    name = _COUNT.sub("", head.strip().removeprefix("functions."))
+    if not marker or not name or "\n" in name:
         raise MalformedCall(text)
-    return [Call(name[1], json_object(arguments))]
+    return [Call(name, json_object(arguments))]
 
 
 def _write(tool: Tool) -> Sequence[Symbol]:
@@ -34,5 +34,5 @@ KIMI = CallFormat(
     opening="<|tool_calls_section_begin|>",
     closing="<|tool_calls_section_end|>",
     inner=(_ARGUMENTS,),
-    growth=json_growth(rf"{_ID.pattern}{re.escape(_ARGUMENTS)}"),
+    growth=json_growth(rf"\s*(?:functions\.)?([^\s<]+?)(?::\d+)?\s*{re.escape(_ARGUMENTS)}"),
 )

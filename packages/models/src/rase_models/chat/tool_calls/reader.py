@@ -24,6 +24,7 @@ class CallReader:
         self._form, self._tools = form, tools
         self._growing = GrowingCalls(form.growth if is_stream else None, tools, new_id)
         self._held, self._space, self._body = HeldText(), "", ""
+        self._quotes = _Quotes()
         self._is_call = self._is_behind_call = False
         self._begun = 0
 
@@ -54,6 +55,7 @@ class CallReader:
     def _take(self, text: str) -> list[Part]:
         if self._is_call:
             self._body += text
+            self._quotes.add(text)
             return self._growing.push(text)
         text = self._space + text
         if self._is_behind_call:
@@ -66,7 +68,7 @@ class CallReader:
 
     def _turn(self, marker: str) -> list[Part]:
         form = self._form
-        if self._is_call and _is_of_json(form) and _is_in_text(self._body):
+        if self._is_call and _is_of_json(form) and self._quotes.is_open:
             return self._take(marker)  # a part of an argument
         if self._is_call:
             parts = self._close(marker if marker == form.end else "")
@@ -80,6 +82,7 @@ class CallReader:
     def _close(self, end: str, *, is_cut_off: bool = False) -> list[Part]:
         """Return the calls whose text is whole, or that text when it is none."""
         body, self._body, self._is_call = self._body, "", False
+        self._quotes = _Quotes()
         self._is_behind_call = True
         told, self._begun = self._growing.begun - self._begun, self._growing.begun
         try:
@@ -100,12 +103,21 @@ def _is_of_json(form: CallFormat) -> bool:
     return form.growth is not None and form.growth.arguments is JsonArguments
 
 
-def _is_in_text(body: str) -> bool:
-    """Whether a text of JSON has begun, and not ended."""
-    return _QUOTE_OR_ESCAPE.findall(body).count('"') % 2 == 1
+class _Quotes:
+    """Whether a text in JSON is open at the end of what has come, each piece of which is looked at once."""
+
+    def __init__(self) -> None:
+        self.is_open = False
+        self._escape = ""
+
+    def add(self, piece: str) -> None:
+        """Count what comes next."""
+        found = _QUOTE_OR_ESCAPE.findall(self._escape + piece)
+        self._escape = "\\" if found and found[-1] == "\\" else ""
+        self.is_open ^= found.count('"') % 2 == 1
 
 
-_QUOTE_OR_ESCAPE = re.compile(r'\\.|"', re.DOTALL)
+_QUOTE_OR_ESCAPE = re.compile(r'\\.|\\|"', re.DOTALL)
 
 
 def parsed(form: CallFormat, body: str, tools: Tools) -> list[tuple[str, str]]:

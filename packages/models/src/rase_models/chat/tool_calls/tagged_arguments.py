@@ -4,6 +4,7 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+from rase_models.chat.tool_calls.between_tags import between_tags
 from rase_models.chat.tool_calls.call_format import Call, CallFormat, MalformedCall
 from rase_models.chat.tool_calls.grammar import Json, Lark, Symbol, Text
 from rase_models.chat.tool_calls.growth import ArgumentTags, Growth
@@ -45,31 +46,29 @@ _CODER = _Tags("\n<function=%s>\n", "</function>\n", "<parameter=%s>", "\n", "\n
 _SEED = _Tags("\n<function=%s>\n", "</function>\n", "<parameter=%s>", "", "</parameter>\n")
 _GLM = _Tags("%s\n", "", "<arg_key>%s</arg_key>\n", "<arg_value>", "</arg_value>\n")
 
-_FUNCTION = re.compile(r"\s*<function=([^>\n]+)>(.*?)(?:</function>)?\s*", re.DOTALL)
-_PARAMETER = re.compile(r"<parameter=([^>\n]+)>\n?(.*?)\n?</parameter>", re.DOTALL)
-_NAME = re.compile(r"\s*([^\s<]+)\s*(.*)", re.DOTALL)
-_PAIR = re.compile(r"<arg_key>(.*?)</arg_key>\s*<arg_value>(.*?)</arg_value>", re.DOTALL)
-
+_FUNCTION = re.compile(r"\s*<function=([^>\n]+)>")
+_NAME = re.compile(r"\s*([^\s<]+)")
+_KEY = r"<arg_key>([^<]*(?:<(?!/arg_key>)[^<]*)*)</arg_key>"
 
 _CODER_TAGS = ArgumentTags(re.compile(r"\s*<parameter=([^>\n]+)>"), "</parameter>", own_lines=True)
-_GLM_TAGS = ArgumentTags(re.compile(r"\s*<arg_key>([^<]*)</arg_key>\s*<arg_value>"), "</arg_value>")
-_CODER_GROWTH = Growth(re.compile(r"\s*<function=([^>\n]+)>"), _CODER_TAGS.reader)
+_GLM_TAGS = ArgumentTags(re.compile(rf"\s*{_KEY}\s*<arg_value>"), "</arg_value>")
+_CODER_GROWTH = Growth(_FUNCTION, _CODER_TAGS.reader)
 _GLM_GROWTH = Growth(re.compile(r"\s*([^\s<]+)\s*(?=<)"), _GLM_TAGS.reader)
 
 
 def _parse_coder(text: str, tools: Tools) -> Sequence[Call]:
-    return [_call(_FUNCTION, _PARAMETER, text, tools)]
+    return [_call(_FUNCTION, _CODER_TAGS, text.rstrip().removesuffix("</function>"), tools)]
 
 
 def _parse_glm(text: str, tools: Tools) -> Sequence[Call]:
-    return [_call(_NAME, _PAIR, text, tools)]
+    return [_call(_NAME, _GLM_TAGS, text, tools)]
 
 
-def _call(whole: "re.Pattern[str]", argument: "re.Pattern[str]", text: str, tools: Tools) -> Call:
-    found = whole.fullmatch(text)
-    if found is None or argument.sub("", found[2]).strip():
+def _call(head: "re.Pattern[str]", tags: ArgumentTags, text: str, tools: Tools) -> Call:
+    found = head.match(text)
+    if found is None:
         raise MalformedCall(text)
-    pairs = [(key.strip(), value) for key, value in argument.findall(found[2])]
+    pairs = [(opening[1].strip(), value) for opening, value in between_tags(tags, text[found.end() :])]
     return Call(found[1], typed_arguments(pairs, tools.get(found[1])))
 
 

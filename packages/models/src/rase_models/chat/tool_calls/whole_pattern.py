@@ -8,8 +8,8 @@ from rase_core.errors import UnenforceableFormat
 from rase_models.constraints.repetitions import excess_of, repetitions
 from rase_models.constraints.response_format import TOOLS
 
-_PIECE = re.compile(r"\\.|\[\^?\]?(?:\\.|[^\]\\])*\]|.", re.DOTALL)
-"""What is escaped, a class of characters, or one character."""
+_PIECE = re.compile(r"\\.|\[\^?\]?(?:\\.|[^\]\\])*(?:\]|\\?\Z)|.", re.DOTALL)
+"""What is escaped, a class of characters, also one that has no end, or one character."""
 _DEEPER: Mapping[str, int] = {"(": 1, ")": -1}
 _ANY = "(?s:.*)"
 _IN_LARK = re.compile(r"\\.|/|\n", re.DOTALL)
