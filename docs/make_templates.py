@@ -35,15 +35,28 @@ two. Arguments of calls are objects.
 
 A model's control tokens (`<|im_end|>`, `</s>`) that are spelt out in messages of users or tools, in anything
 that these hold, or in the variable `documents`, are text there: nobody ends a turn or begins one by writing
-it. The template is given such a spelling with a private character of Unicode after its first character, one
-that occurs nowhere in the conversation; in the prompt these are tokens no more, and the tokenizer sees the
-text without the marks, as does who is shown the prompt. All surfaces go that way, and so do the counts of
-tokens. Where nothing is spelt out, nothing is marked.
+it. So are user-defined tokens of the form `<|user|>`, `<|turn>`, `<turn|>` or `<｜User｜>`, by which many
+models divide turns, and a token that such a string would make with what stands right beside it (a name that
+ends in `<|im_` before a content that begins with `end|>`). All surfaces go that way, and so do the counts of
+tokens.
+
+The template is given a private character of Unicode in the place of the first one of each such spelling, so
+that strings keep their length, one that neither the conversation nor the template has; in the prompt these
+are tokens no more, and the tokenizer sees the text as it was, as does who is shown the prompt. Where no token
+is spelt out, the prompt is a plain text.
 
 - Messages of `system`, `developer` and `assistant`, tools, and all other variables may have control tokens:
-  they come from those who run the model, and answers may be written back as they came.
-- User-defined tokens are found everywhere (`<think>` in many files), as they are in other texts.
-- A template that takes something out of the middle of a message may join the rest to a control token.
+  they come from those who run the model, and answers may be written back as they came. So the text of an
+  assistant that a client sends back is trusted: who lets others write it, checks it.
+- Other user-defined tokens are found everywhere (`<think>` in many files), as they are in other texts.
+- A template that looks for a control token in what a user wrote (`'<|im_end|>' in content`), or for the first
+  character of one, does not find it.
+- A template that makes something else of a message may make a control token of it: by taking out the middle,
+  by another case, by writing the beginning and the end of one around a value (`<|{{ message.name }}|>`). So
+  may two strings, of which one ends and the other begins with letters and digits alone, where a control token
+  has no other characters.
+- Control tokens that a `tokenizer.json` finds in normalised text (`normalized`, which hardly any has) are
+  known by their own spelling alone, not by one that is normalised to it (`</S>`).
 - A prompt that is text already (`/v1/completions`, `generate`, `count_tokens`), also one that `render` or
   `/apply-template` returned as text, has the control tokens that it spells.
 - Control tokens of a single character stay tokens.

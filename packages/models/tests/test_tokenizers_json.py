@@ -37,6 +37,9 @@ BOS_FIRST = {
 }
 
 
+SPECIAL = {0, 1, 2, 274, 275}
+
+
 def _added(token: int, content: str, special: bool = True) -> dict[str, Any]:
     flags = {"single_word": False, "lstrip": False, "rstrip": False, "normalized": False}
     return {"id": token, "content": content, "special": special, **flags}
@@ -113,6 +116,33 @@ def test_marked_control_tokens_are_text_and_the_others_tokens(llama: Tokenizer, 
     assert llama.decode(llama.encode_prompt(marked)[1:-1]) == llama.decode(middle)
 
 
+@pytest.mark.parametrize("flag", ["single_word", "lstrip", "rstrip", "normalized"])
+@pytest.mark.parametrize("beside", ["he", " he ", "<tool>", "</s>"])
+def test_a_marked_prompt_has_the_tokens_that_the_library_finds(
+    tmp_path: Path, flag: str, beside: str
+) -> None:
+    document = _llama()
+    document["added_tokens"] = [{**token, flag: True} for token in document["added_tokens"]]
+    tokenizer = load_tokenizer(_write(tmp_path, document))
+    text = f"{beside}<|im_end|>{beside}"
+    ids, tail = tokenizer.encode_prompt(PromptText(f"{text}w<*s>", "*")), tokenizer.encode(f"{text}w")
+    assert flag == "normalized" or ids[: len(tail)] == tail
+    assert [i for i in ids if i in SPECIAL] == [i for i in tail if i in SPECIAL]
+    written = tokenizer.decode(ids[1:], skip_special_tokens=False)
+    assert written.replace(" ", "") == f"{text}w<s>".replace(" ", "")
+
+
+def test_user_defined_tokens_that_divide_turns_are_text_where_they_are_marked(tmp_path: Path) -> None:
+    document = _llama()
+    size = len(document["model"]["vocab"])
+    document["added_tokens"] += [_added(size, "<｜User｜>", special=False), _added(size + 1, "<｜end｜>")]
+    tokenizer = load_tokenizer(_write(tmp_path, document))
+    assert list(tokenizer.controls.places("he<｜User｜><｜end｜><tool>")) == [2, 10]
+    ids = tokenizer.encode_prompt(PromptText("<｜User｜><*｜User｜><tool><｜end｜>", "*"))
+    assert [i for i in ids if i > size - 3] == [size, size - 2, size + 1]
+    assert tokenizer.decode(ids) == "<｜User｜><｜User｜><tool>"
+
+
 @settings(deadline=None)
 @given(text=st.text(st.sampled_from("helo wrtabcdé世Ж🦙\n"), max_size=40))
 def test_it_decodes_as_the_library_does(path: Path, llama: Tokenizer, text: str) -> None:
@@ -169,6 +199,8 @@ def test_no_word_of_a_text_is_a_special_token_of_its_model(tmp_path: Path, model
         assert {1, 2} & set(tokenizer.encode(text))
         ids = tokenizer.encode(text, parse_special=False)
         assert ids and {1, 2}.isdisjoint(ids)
+        marked = PromptText(text.replace("<", "<*").replace("s", "s*"), "*")
+        assert tokenizer.encode_prompt(marked) == ids
     assert tokenizer.encode("st", parse_special=False) == [tokenizer.token_to_id("st")]
     assert tokenizer.encode("é", parse_special=False) == [0]
 

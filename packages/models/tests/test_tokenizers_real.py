@@ -5,6 +5,7 @@ RASE_TOKENIZERS names a folder with a folder for each model, somewhere below whi
 
 import json
 import os
+import time
 import unicodedata
 from functools import cache
 from pathlib import Path
@@ -12,9 +13,10 @@ from typing import Any, Literal
 
 import numpy as np
 import pytest
+from rase_models.chat import ChatTemplate, encode_chat
 from rase_models.gguf import MetadataValue
 from rase_models.testing_headers import tokenizer_of
-from rase_models.tokenizers import Tokenizer
+from rase_models.tokenizers import Tokenizer, load_tokenizer
 
 MODELS = {
     "claude": ("gpt2", "gpt-2"),
@@ -84,3 +86,27 @@ def test_a_gguf_encodes_as_the_tokenizer_json_that_it_comes_from(name: str, is_c
         given = unicodedata.normalize(form, text) if form else text
         expected = library.encode(text, add_special_tokens=False).ids
         assert tokenizer.encode(given, add_special_tokens=False) == expected, text
+
+
+def _control(tokenizer: Tokenizer, token: int) -> str | None:
+    """Return the spelling of a control token, None of another one."""
+    text = tokenizer.id_to_token(token) or ""
+    return text if list(tokenizer.controls.split(text)) == [token] else None
+
+
+@pytest.mark.skipif(FOLDER is None, reason="RASE_TOKENIZERS does not name a folder of tokenizers")
+@pytest.mark.parametrize("name", MODELS)
+def test_no_control_token_that_a_user_spells_is_one_and_that_takes_no_second_load(name: str) -> None:
+    (path,) = Path(FOLDER or "", name).rglob("tokenizer.json")
+    started = time.process_time()
+    tokenizer = load_tokenizer(path)
+    loading = time.process_time() - started
+    named = {text: i for i in range(tokenizer.vocab_size) if (text := _control(tokenizer, i))}
+    content = "\n".join(named)
+    template = ChatTemplate(max(named) + "{{ messages[0].content }}" + min(named))
+    started = time.process_time()
+    ids = encode_chat(template, tokenizer, [{"role": "user", "content": content}])
+    assert time.process_time() - started < loading + 1
+    controls = [i for i in ids if i in named.values()]
+    assert controls[-2:] == [named[max(named)], named[min(named)]] and len(controls) <= 3
+    assert tokenizer.decode([i for i in ids if i not in named.values()]) == content

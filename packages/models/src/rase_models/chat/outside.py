@@ -2,32 +2,40 @@
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import chain
-from json import dumps
 
 from rase_core.errors import InvalidConversation
 
+from rase_models.chat.private_characters import escaped, texts_of, unused_characters
 from rase_models.tokenizers.prompt_text import PromptText
 from rase_models.tokenizers.special_tokens import SpecialTokens
 
 _ROLES = frozenset(("user", "tool"))
 _VARIABLES = frozenset(("documents",))
-_PRIVATE = (range(0xE001, 0xF900), range(0xF0000, 0xFFFFE), range(0x100000, 0x10FFFE))
 
 Values = Mapping[str, object]
+"""In the plain types of JSON."""
 
 
 class MarkedConversation:
-    """A conversation with a mark in every control token that is spelt out in what comes from outside.
+    """A conversation in which no control token is spelt out by what comes from outside.
 
-    These are the messages of users and tools, and `documents`. Without such a spelling nothing is marked.
+    That is the messages of users and tools, and `documents`. Where a control token begins in their strings,
+    and where what stands beside a string could make one of its end or beginning, a private character takes
+    the place of one of the string's, so that all lengths stay. Without such places nothing is changed.
     """
 
-    def __init__(self, messages: Sequence[Values], variables: Values, controls: SpecialTokens) -> None:
-        """Raises InvalidConversation where no character is left for the mark."""
+    def __init__(
+        self, messages: Sequence[Values], variables: Values, controls: SpecialTokens, written: Iterable[str]
+    ) -> None:
+        """`written` is what the template has of its own. Raises InvalidConversation for want of a mark."""
         self._controls = controls
-        outside = chain((message for message in messages if message["role"] in _ROLES), _documents(variables))
-        is_spelt = any(controls.is_in(text) for text in _texts_of(outside))
-        self._mark = _unused((messages, variables)) if is_spelt else ""
+        texts = set(texts_of(*_outside(messages, variables)))
+        replaced = sorted({text[place] for text in texts for place in self._places(text)})
+        self._mark, self._stand_ins = "", dict[str, str]()
+        if replaced:
+            unused = unused_characters(*messages, *variables.items(), *written)
+            self._mark = _next(unused)
+            self._stand_ins = {character: _next(unused) for character in replaced}
         self.messages = [self._message(message) for message in messages]
         self.variables = {
             key: self._broken(value) if key in _VARIABLES else value for key, value in variables.items()
@@ -35,9 +43,21 @@ class MarkedConversation:
 
     def read(self, rendered: str) -> str:
         """Return the prompt that these were rendered to."""
-        if not self._mark:
+        if not self._stand_ins:
             return rendered
-        return PromptText(rendered.replace(_escaped(self._mark), self._mark), self._mark)
+        if "\\u" in rendered:
+            for stand_in in self._stand_ins.values():
+                rendered = rendered.replace(escaped(stand_in), stand_in)
+        for character, stand_in in self._stand_ins.items():
+            rendered = rendered.replace(stand_in, f"{self._mark}{character}{self._mark}")
+        prompt = PromptText(rendered, self._mark)
+        return prompt if self._differs(prompt) else str(prompt)
+
+    def _differs(self, prompt: PromptText) -> bool:
+        """Whether a control token would be found in a prompt that the marks forbid."""
+        marked = self._controls.split(prompt.marked)
+        allowed = [part if isinstance(part, int) else part.replace(prompt.mark, "") for part in marked]
+        return allowed != list(self._controls.split(prompt))
 
     def _message(self, message: Values) -> dict[str, object]:
         if message["role"] not in _ROLES:
@@ -45,59 +65,37 @@ class MarkedConversation:
         return {key: value if key == "role" else self._broken(value) for key, value in message.items()}
 
     def _broken(self, value: object) -> object:
-        return _with_texts(value, self._broken_text) if self._mark else value
+        return _with_texts(value, self._broken_text) if self._stand_ins else value
 
     def _broken_text(self, text: str) -> str:
-        """Return a text with the mark behind the first character of each spelling."""
+        """Return a text in which stand-ins are in the places of control tokens."""
         pieces, start = list[str](), 0
-        for place in self._controls.places(text):
-            pieces.append(text[start : place + 1])
+        for place in sorted(set(self._places(text))):
+            pieces += text[start:place], self._stand_ins[text[place]]
             start = place + 1
-        return self._mark.join((*pieces, text[start:]))
+        return "".join((*pieces, text[start:]))
+
+    def _places(self, text: str) -> Iterator[int]:
+        return chain(self._controls.places(text), self._controls.edges.places(text))
 
 
-def _documents(variables: Values) -> Iterator[object]:
-    return (value for key, value in variables.items() if key in _VARIABLES)
-
-
-def _texts(value: object) -> Iterator[str]:
-    """Yield all strings of a JSON value, also the names in it."""
-    if isinstance(value, str):
-        yield value
-    elif isinstance(value, Mapping):
-        yield from _texts_of(chain(value.keys(), value.values()))
-    elif isinstance(value, Sequence):
-        yield from _texts_of(value)
-
-
-def _texts_of(values: Iterable[object]) -> Iterator[str]:
-    return chain.from_iterable(map(_texts, values))
+def _outside(messages: Sequence[Values], variables: Values) -> Iterator[object]:
+    yield from (message for message in messages if message["role"] in _ROLES)
+    yield from (value for key, value in variables.items() if key in _VARIABLES)
 
 
 def _with_texts(value: object, change: Callable[[str], str]) -> object:
     if isinstance(value, str):
         return change(value)
-    if isinstance(value, Mapping):
+    if isinstance(value, dict):
         return {change(key): _with_texts(item, change) for key, item in value.items()}
-    if isinstance(value, Sequence):
+    if isinstance(value, list):
         return [_with_texts(item, change) for item in value]
     return value
 
 
-def _unused(value: object) -> str:
-    """Return a private character that no string has, neither as it is nor as JSON may write it."""
-    found = set[str]()
-    escapes = False
-    for text in _texts(value):
-        found.update(text)
-        escapes = escapes or "\\u" in text
-    texts = list(_texts(value)) if escapes else []
-    for code in chain.from_iterable(_PRIVATE):
-        mark = chr(code)
-        if mark not in found and not any(_escaped(mark) in text for text in texts):
-            return mark
-    raise InvalidConversation("the conversation has every private character of Unicode")
-
-
-def _escaped(mark: str) -> str:
-    return dumps(mark)[1:-1]
+def _next(unused: Iterator[str]) -> str:
+    character = next(unused, None)
+    if character is None:
+        raise InvalidConversation("the conversation has every private character of Unicode")
+    return character

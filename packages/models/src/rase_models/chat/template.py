@@ -88,7 +88,8 @@ class ChatTemplate:
         chat = plain_messages(messages, knows_developer="developer" in self.source)
         chat = with_told_calls(chat, self.source)
         variables = {key: _variable(key, value) for key, value in extra.items()}
-        marked = MarkedConversation(chat, variables, controls or _NONE)
+        written = (self.source, *self.special_tokens.values())
+        marked = MarkedConversation(chat, variables, controls or _NONE, written)
         chat = marked.messages
         if continue_final_message:
             _leave_open(chat)

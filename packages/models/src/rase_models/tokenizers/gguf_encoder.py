@@ -5,6 +5,7 @@ from typing import Protocol
 
 from rase_models.tokenizers.kinds import TokenKind
 from rase_models.tokenizers.special_tokens import SpecialTokens
+from rase_models.tokenizers.turn_markers import is_turn_marker
 from rase_models.tokenizers.vocabulary import Vocabulary
 
 MARKER_KINDS = (TokenKind.CONTROL, TokenKind.UNKNOWN, TokenKind.USER_DEFINED)
@@ -35,8 +36,11 @@ class GgufEncoder:
         """`strips` are the tokens that take the white space after them away."""
         self._vocabulary = vocabulary
         self._model = model
-        self._special = _special_tokens(vocabulary, strips, *MARKER_KINDS)
-        self._user_defined = _special_tokens(vocabulary, strips, TokenKind.USER_DEFINED)
+        user_defined = vocabulary.of_kind(TokenKind.USER_DEFINED)
+        self._special = _special_tokens(vocabulary, strips, vocabulary.of_kind(*MARKER_KINDS))
+        self._user_defined = _special_tokens(vocabulary, strips, user_defined)
+        undivided = (i for i in user_defined if not is_turn_marker(vocabulary.tokens[i]))
+        self._of_others = _special_tokens(vocabulary, strips, undivided)
 
     def encode_marked(self, text: str, mark: str) -> list[int]:
         """Return the ids of a prompt in which spellings with a mark in them are text."""
@@ -46,7 +50,7 @@ class GgufEncoder:
         """Yield the parts of a marked text; the model sees no marks."""
         for part in self._special.split(text):
             if isinstance(part, str) and mark in part:
-                yield from self._user_defined.split(part.replace(mark, ""))
+                yield from self._of_others.split(part.replace(mark, ""))
             else:
                 yield part
 
@@ -61,5 +65,5 @@ class GgufEncoder:
         return ids
 
 
-def _special_tokens(vocabulary: Vocabulary, strips: frozenset[int], *kinds: TokenKind) -> SpecialTokens:
-    return SpecialTokens({vocabulary.tokens[i]: i for i in vocabulary.of_kind(*kinds)}, strips)
+def _special_tokens(vocabulary: Vocabulary, strips: frozenset[int], ids: Iterable[int]) -> SpecialTokens:
+    return SpecialTokens({vocabulary.tokens[i]: i for i in ids}, strips)

@@ -55,6 +55,13 @@ def _ids(library: "Library", text: str, add_special_tokens: bool) -> list[int]:
     return found
 
 
+def library_spans(library: "Library", text: str) -> Iterator[tuple[int, tuple[int, int]]]:
+    """Return the ids of a text, each with where in it that begins and ends. Raises LibraryFault."""
+    with library_faults():
+        (encoded,) = library.encode_batch([text], add_special_tokens=False)
+    return zip(encoded.ids, encoded.offsets, strict=True)
+
+
 def text_ids(library: "Library", text: str, parts: Iterable[str]) -> list[int]:
     """Return the ids of a text; UnencodableText naming the first of its parts that no token stands for."""
     try:

@@ -3,6 +3,9 @@
 import re
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping
+from functools import cached_property
+
+from rase_models.tokenizers.token_edges import TokenEdges
 
 
 class SpecialTokens:
@@ -37,9 +40,10 @@ class SpecialTokens:
         if start < len(text):
             yield text[start:]
 
-    def is_in(self, text: str) -> bool:
-        """Whether one of the tokens occurs in a text."""
-        return next(self.places(text), None) is not None
+    @cached_property
+    def edges(self) -> TokenEdges:
+        """What finds parts of the tokens at the beginning and the end of a text."""
+        return TokenEdges(self._ids)
 
     def places(self, text: str) -> Iterator[int]:
         """Yield where in a text one of the tokens begins, also within another one."""

@@ -14,6 +14,7 @@ from rase_core.progress import Progress
 from rase_models.tokenizers.least_tokens import LeastTokens, Losses
 from rase_models.tokenizers.prompt_text import PromptText
 from rase_models.tokenizers.special_tokens import SpecialTokens
+from rase_models.tokenizers.turn_markers import is_turn_marker
 
 Compile = Callable[[Progress | None], None]
 
@@ -162,9 +163,16 @@ class Tokenizer:
 
     @cached_property
     def controls(self) -> SpecialTokens:
-        """The spellings that a prompt has for control tokens; those of one character are as good as text."""
-        found = ((self.id_to_token(token), token) for token in self._rules.hidden)
-        return SpecialTokens({text: token for text, token in found if text is not None and len(text) > 1})
+        """The spellings that a prompt has for control tokens, and for user-defined ones that divide turns.
+
+        Those of one character are as good as text.
+        """
+        rules = self._rules
+        found = ((self.id_to_token(token), token) for token in rules.hidden | rules.markers)
+        spellings = ((text, token) for text, token in found if text is not None and len(text) > 1)
+        return SpecialTokens(
+            {text: token for text, token in spellings if token in rules.hidden or is_turn_marker(text)}
+        )
 
     def least_tokens(self, text: str) -> int:
         """Return a number of tokens that a text has at least, which takes much less time than to tokenise it.

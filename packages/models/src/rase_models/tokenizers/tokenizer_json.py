@@ -4,7 +4,7 @@ Only the way from ids to bytes is ours, because the library decodes whole texts 
 """
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from functools import cached_property
 from pathlib import Path
@@ -19,7 +19,8 @@ from rase_models.tokenizers.byte_level import byte_level_bytes
 from rase_models.tokenizers.end_of_generation import end_names
 from rase_models.tokenizers.library import NO_TOKEN, LibraryFault, library_faults, library_ids
 from rase_models.tokenizers.library_losses import library_losses
-from rase_models.tokenizers.literal_library import MarkedLibrary, literal_library
+from rase_models.tokenizers.literal_library import literal_library
+from rase_models.tokenizers.marked_library import MarkedLibrary
 from rase_models.tokenizers.pieces import BytesOf, literal_bytes, sentencepiece_bytes
 from rase_models.tokenizers.tokenizer import SpecialRules, Tokenizer
 
@@ -53,8 +54,9 @@ def tokenizer_from_json(path: Path) -> Tokenizer:
 def _built(path: Path, library: Library) -> Tokenizer:
     added = library.get_added_tokens_decoder()
     special = {token.content: i for i, token in added.items() if token.special}
-    rules = _rules(path, library, special, frozenset(added))
-    pieces = _LibraryPieces(library, frozenset(added), _spelling(path, library))
+    contents = {i: token.content for i, token in added.items()}
+    rules = _rules(path, library, special, contents)
+    pieces = _LibraryPieces(library, contents, _spelling(path, library))
     return Tokenizer(
         _LibraryEncoder(path, library),
         pieces,
@@ -81,13 +83,14 @@ class _LibraryEncoder:
         return _ids(self._library if parse_special else self._literal, text, add_special_tokens)
 
     def encode_marked(self, text: str, mark: str) -> list[int]:
-        marked = self._marked
-        return _ids(marked.library, marked.text(text, mark), False)
+        try:
+            return self._marked.ids(text, mark)
+        except LibraryFault as error:
+            raise UnencodableText(_unencodable(self._library, text.replace(mark, ""))) from error
 
     @cached_property
     def _marked(self) -> MarkedLibrary:
-        with _naming(self._path):
-            return MarkedLibrary(self._library)
+        return MarkedLibrary(self._library)
 
     @cached_property
     def _literal(self) -> Library:
@@ -97,9 +100,9 @@ class _LibraryEncoder:
 
 
 class _LibraryPieces:
-    def __init__(self, library: Library, literal: frozenset[int], spelt: BytesOf) -> None:
+    def __init__(self, library: Library, added: Mapping[int, str], spelt: BytesOf) -> None:
         self._library = library
-        self._literal = literal
+        self._added = added  # by the library, some are normalised
         self._spelt = spelt
 
     @cached_property
@@ -111,6 +114,8 @@ class _LibraryPieces:
         return found
 
     def token_of(self, token: int) -> str | None:
+        if token in self._added:
+            return self._added[token]
         found: str | None = self._library.id_to_token(token) if 0 <= token < 1 << 32 else None
         return found
 
@@ -118,7 +123,7 @@ class _LibraryPieces:
         spelling = self.token_of(token)
         if spelling is None:
             return b""
-        return literal_bytes(spelling) if token in self._literal else self._spelt(spelling)
+        return literal_bytes(spelling) if token in self._added else self._spelt(spelling)
 
 
 def _ids(library: Library, text: str, add_special_tokens: bool) -> list[int]:
@@ -204,18 +209,18 @@ def _strips_space(step: dict[str, Any]) -> bool:
             return False
 
 
-def _rules(path: Path, library: Library, special: dict[str, int], added: frozenset[int]) -> SpecialRules:
+def _rules(path: Path, library: Library, special: dict[str, int], added: Mapping[int, str]) -> SpecialRules:
     with _naming(path):
         first = _first_added(library)
     by_name = next((special[name] for name in _BOS_NAMES if name in special), None)
-    names = {token: i for i in added if (token := library.id_to_token(i)) is not None}
+    names = {token: i for i, token in added.items()}
     adds_space = any(_strips_space(step) for step in _steps(library))
     return SpecialRules(
         bos=by_name if first is None else first,
         eos=next((special[name] for name in _EOS_NAMES if name in special), None),
         ends=end_names(names, special),
         hidden=frozenset(special.values()),
-        markers=added,
+        markers=frozenset(added),
         add_bos=first is not None,
         adds_space=adds_space,
     )
