@@ -213,9 +213,29 @@ def test_an_empty_path_is_wrong_usage_and_not_this_folder(rase: Run, command: tu
     assert "an empty text is no path" in fail(rase(*command), 2)
 
 
+@pytest.mark.parametrize(
+    "command",
+    [
+        ("model", "import", "", "--id", "x"),
+        ("model", "import", "--from", "ollama", ""),
+        ("model", "pull", "--repo", "a/b", "--file", "", "--id", "x"),
+        ("model", "pull", "--repo", "", "--id", "x"),
+        ("model", "pull", "--repo", "a/b", "--id", "x", "--revision", ""),
+        ("model", "pull", "--repo", "a/b", "--id", "x", "--tokenizer-repo", ""),
+        ("model", "pull", "--repo", "a/b", "--id", "x", "--tokenizer-file", ""),
+        ("model", "verify", ""),
+        ("ps", "--url", ""),
+        ("stop", "x", "--url", ""),
+    ],
+    ids=" ".join,
+)
+def test_an_empty_text_is_not_taken_for_one_that_is_missing(rase: Run, command: tuple[str, ...]) -> None:
+    assert "an empty text is no value" in fail(rase(*command), 2)
+
+
 def test_a_missing_option_is_wrong_usage(rase: Run, smollm2_path: Path) -> None:
     assert "--id" in fail(rase("model", "import", str(smollm2_path)), 2)
-    assert "argument PATH" in fail(rase("model", "import", "", "--id", "x"), 2)
+    assert "argument PATH" in fail(rase("model", "import", "--id", "x"), 2)
     assert "--repo" in fail(rase("model", "pull", "--id", "x"), 2)
     assert "--tokenizer" in fail(rase("model", "attach-tokenizer", "x"), 2)
 
@@ -287,7 +307,12 @@ def test_a_tokenizer_is_attached_and_a_broken_one_is_not(
     broken.write_text("{}", encoding="utf-8")
     model = json.loads(succeed(rase("model", "attach-tokenizer", smol, "--tokenizer", str(good), "--json")))
     assert model["tokenizer"] == str(good)
-    assert "broken.json" in fail(rase("model", "attach-tokenizer", smol, "--tokenizer", str(broken)), 1)
+    attach = ("model", "attach-tokenizer", smol, "--tokenizer", str(broken))
+    assert "broken.json: not a tokenizer.json: " in (error := fail(rase(*attach), 1))
+    assert "Cannot instantiate" not in error
+    broken.write_text("{'no': 1}", encoding="utf-8")
+    assert "broken.json: not a tokenizer.json: " in (error := fail(rase(*attach), 1))
+    assert "at line 1, column 2" in error
     assert json.loads(succeed(rase("model", "inspect", smol, "--json")))["tokenizer"] == str(good)
 
 

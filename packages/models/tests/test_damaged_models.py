@@ -125,6 +125,20 @@ def test_weights_are_not_hashed_for_a_tokenizer_that_is_broken(
         assert events == []
 
 
+def test_a_context_that_became_shorter_is_a_change_before_it_is_a_wrong_setting(
+    engine: Engine, weights: Path
+) -> None:
+    size = weights.stat().st_size
+    write_tiny_model(weights, context_length=64)
+    assert weights.stat().st_size == size
+    with pytest.raises(IntegrityMismatch):
+        engine.load("tiny")
+    engine.import_model(weights, "tiny")
+    edit_manifest(engine, "context_length = 64\n", "context_length = 128\n")
+    with pytest.raises(InvalidParameter, match="128, expected 1 to 64, the model's own"):
+        engine.load("tiny")
+
+
 def test_weights_that_were_cut_off_are_refused(engine: Engine, weights: Path) -> None:
     weights.write_bytes(weights.read_bytes()[:-1000])
     with pytest.raises(IntegrityMismatch):

@@ -10,6 +10,7 @@ from collections.abc import Mapping
 import click
 from rase_core.errors import EngineError
 
+from rase_cli.given_text import given_text
 from rase_cli.settings import Body, Option
 from rase_cli.system_errors import reason_of
 
@@ -19,6 +20,7 @@ _MOST_BYTES = 16 << 20
 
 URL: Option = click.option(
     "--url",
+    type=given_text,
     default=DEFAULT_URL,
     show_default=True,
     envvar="RASE_URL",

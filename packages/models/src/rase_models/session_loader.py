@@ -262,7 +262,9 @@ class SessionLoader:
             yield
         except ModelFileNotFound:
             raise
-        except ModelFileError as error:
+        except (ModelFileError, InvalidParameter) as error:
+            if isinstance(error, InvalidParameter) and error.value != manifest.context_length:
+                raise
             digests = [self.digests.digest(file.path, self.progress) for file in manifest.weights]
             try:
                 _check_digests(manifest, digests)

@@ -9,6 +9,7 @@ from rase_core.errors import EngineError
 
 from rase_cli.failures import exit_code
 from rase_cli.file_path import FilePath
+from rase_cli.given_text import given_text
 from rase_cli.output import emit_fields, emit_json, emit_table, note, warn
 from rase_cli.records import Record, broken_record, memory_record, model_record
 from rase_cli.registering import done, import_found, no_models, registered, told
@@ -62,7 +63,7 @@ def model() -> None:
 
 
 @model.command("import")
-@click.argument("path", metavar="PATH|NAME", required=False)
+@click.argument("path", type=given_text, metavar="PATH|NAME", required=False)
 @click.option("--id", "model_id", metavar="ID", help="The name to register it under; of NAMEs their own.")
 @click.option(
     "--from",
@@ -114,14 +115,24 @@ def _refuse_with_from(*facts: object) -> None:
 
 
 @model.command()
-@click.option("--repo", metavar="OWNER/NAME[:QUANT]", required=True, help="The repository on Hugging Face.")
-@click.option("--file", metavar="FILE", help="The file in it; not needed with :QUANT, as in :Q4_K_M.")
+@click.option(
+    "--repo",
+    type=given_text,
+    metavar="OWNER/NAME[:QUANT]",
+    required=True,
+    help="The repository on Hugging Face.",
+)
+@click.option(
+    "--file", type=given_text, metavar="FILE", help="The file in it; not needed with :QUANT, as in :Q4_K_M."
+)
 @ID
 @ARCHITECTURE
 @CHAT_TEMPLATE
-@click.option("--tokenizer-repo", metavar="OWNER/NAME", help="Where a tokenizer.json is.")
-@click.option("--tokenizer-file", metavar="FILE", help="Its name there. [default: tokenizer.json]")
-@click.option("--revision", metavar="NAME", help="A branch, tag or commit. [default: main]")
+@click.option("--tokenizer-repo", type=given_text, metavar="OWNER/NAME", help="Where a tokenizer.json is.")
+@click.option(
+    "--tokenizer-file", type=given_text, metavar="FILE", help="Its name there. [default: tokenizer.json]"
+)
+@click.option("--revision", type=given_text, metavar="NAME", help="A branch, tag or commit. [default: main]")
 @REPLACE
 @JSON
 @shared_options(STORE)
@@ -251,7 +262,7 @@ def alias(settings: Settings, model_id: str, names: tuple[str, ...], remove: boo
 
 
 @model.command()
-@click.argument("model_ids", metavar="[ID]...", nargs=-1)
+@click.argument("model_ids", type=given_text, metavar="[ID]...", nargs=-1)
 @JSON
 @shared_options(STORE)
 @pass_settings

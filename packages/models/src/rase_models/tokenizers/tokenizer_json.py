@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from rase_core.errors import TokenizerError, UnencodableText
+from rase_core.json_text import NotJson, parse_json
 from rase_core.model_file import open_file
 from tokenizers import Tokenizer as Library
 from tokenizers.models import BPE, Unigram
@@ -37,6 +38,9 @@ _EOS_NAMES = (
 
 _MOST_BYTES = 1 << 28
 """Of a tokenizer.json; the largest in use have about 40 MiB."""
+
+_PREFIX = "Cannot instantiate Tokenizer from buffer: "
+"""What the library says before each fault of a file's."""
 
 _SCHEMES: dict[str, BytesOf] = {"ByteLevel": byte_level_bytes, "ByteFallback": sentencepiece_bytes}
 _PLAIN_STEPS = frozenset(("Replace", "Fuse", "Strip", "Metaspace"))
@@ -150,16 +154,26 @@ def _unencodable(library: Library, text: str) -> str:
 
 
 @contextmanager
-def _naming(path: Path) -> Iterator[None]:
-    """Turn what the library raises into TokenizerError with the name of the file."""
+def _naming(path: Path, data: bytes | None = None) -> Iterator[None]:
+    """Turn what the library raises, of a file with this content, into TokenizerError with the file's name."""
     try:
         with library_faults():
             yield
     except LibraryFault as error:
+        reason = (data is not None and _broken_json(data)) or str(error).removeprefix(_PREFIX)
         raise TokenizerError(
-            f"{path}: not a tokenizer.json: {error}",
+            f"{path}: not a tokenizer.json: {reason}",
             "attach the tokenizer.json of the model's own repository",
         ) from error
+
+
+def _broken_json(data: bytes) -> str | None:
+    """Say why a content is no JSON; None for one that is."""
+    try:
+        parse_json(data)
+    except NotJson as error:
+        return str(error)
+    return None
 
 
 def _read(path: Path) -> Library:
@@ -167,7 +181,7 @@ def _read(path: Path) -> Library:
         data = file.read(_MOST_BYTES + 1)
     if len(data) > _MOST_BYTES:
         raise TokenizerError(f"{path}: more than {_MOST_BYTES >> 20} MiB, too long for a tokenizer.json")
-    with _naming(path):
+    with _naming(path, data):
         library = Library.from_buffer(data)
         if isinstance(library.model, BPE) and library.model.unk_token is None:
             library.model.unk_token = NO_TOKEN
