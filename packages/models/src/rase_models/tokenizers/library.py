@@ -58,7 +58,10 @@ def _ids(library: "Library", text: str, add_special_tokens: bool) -> list[int]:
 def library_spans(library: "Library", text: str) -> Iterator[tuple[int, tuple[int, int]]]:
     """Return the ids of a text, each with where in it that begins and ends. Raises LibraryFault."""
     with library_faults():
-        (encoded,) = library.encode_batch([text], add_special_tokens=False)
+        if len(text) <= _SHORT:
+            encoded = library.encode(text, add_special_tokens=False)
+        else:
+            (encoded,) = library.encode_batch([text], add_special_tokens=False)
     return zip(encoded.ids, encoded.offsets, strict=True)
 
 
