@@ -108,7 +108,7 @@ for module in pkgutil.walk_packages(package.__path__, name + "."):
         importlib.import_module(module.name)
 """
 
-GPUS = ("rase_models.backends.cuda", "rase_models.backends.metal")
+GPUS = ("rase_models.backends.cuda", "rase_models.backends.metal", "rase_models.testing_metal")
 
 INSTALLED: dict[str, list[tuple[str, ...]]] = {
     "rase-core": [("python", "-c", IMPORT_ALL, "rase_core")],
