@@ -19,11 +19,11 @@ LIMITED = ("serve", "model inspect")
 """Where the memory of all models can be limited, without which no model is refused for it."""
 
 BARE: dict[tuple[str, str], tuple[str, ...]] = {
-    ("errors.py", "--store"): STORING,
-    ("errors.py", "--replace"): ("model import", "model pull"),
-    ("errors.py", "--max-memory"): LIMITED,
-    ("errors.py", "--context-length"): LIMITED,
-    ("errors.py", "--device"): COMPUTING,
+    ("store.py", "--store"): STORING,
+    ("store.py", "--replace"): ("model import", "model pull"),
+    ("machine.py", "--max-memory"): LIMITED,
+    ("machine.py", "--context-length"): LIMITED,
+    ("machine.py", "--device"): COMPUTING,
     ("store_errors.py", "--store"): STORING,
     ("store_folder.py", "--store"): STORING,
     ("faults.py", "--device"): COMPUTING,
