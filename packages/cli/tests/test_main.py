@@ -141,3 +141,10 @@ def shell(command: str, environment: dict[str, str]) -> "subprocess.CompletedPro
         stdin=subprocess.DEVNULL,
         check=False,
     )
+
+
+@pytest.mark.parametrize("text", ["", "x", "1.5"])
+def test_what_is_no_number_is_told_in_words(text: str) -> None:
+    done = CliRunner().invoke(program, ("serve", "--port", text))
+    assert done.exit_code == 2
+    assert f"Invalid value for '--port': '{text}' is not a valid whole number." in done.stderr

@@ -238,6 +238,10 @@ def test_a_registration_can_be_checked_before_there_are_weights(
     (tmp_path / "file").write_text("")
     with pytest.raises(StoreError):
         ModelRegistry(tmp_path / "file").check("x", Registration())
+    (tmp_path / "another").mkdir()
+    (tmp_path / "another" / "manifests").write_text("")
+    with pytest.raises(StoreError, match="manifests: is no folder"):
+        ModelRegistry(tmp_path / "another").check("x", Registration())
 
 
 @pytest.mark.parametrize(

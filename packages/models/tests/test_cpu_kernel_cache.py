@@ -59,6 +59,7 @@ def test_a_folder_that_cannot_be_written_costs_a_warning(
     library = KernelLibrary(*target(), tmp_path / "file" / "kernels")
     assert compiled_count(library) == 1
     assert "compiled kernels cannot be kept" in caplog.text
+    assert f": {tmp_path / 'file'} is no folder" in caplog.text
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="Windows has other permissions")

@@ -4,6 +4,7 @@ import click
 from rase_core.duration import seconds_of
 from rase_core.errors import InvalidParameter
 
+from rase_cli.number import WholeNumber
 from rase_cli.settings import Body, Option
 from rase_cli.sizes import size
 
@@ -17,7 +18,7 @@ def _duration(ctx: click.Context, param: click.Parameter, value: str) -> float |
 
 CONTEXT: Option = click.option(
     "--context-length",
-    type=click.IntRange(min=1),
+    type=WholeNumber(min=1),
     metavar="TOKENS",
     help="The most tokens of a prompt and its answer. [default: each model's]",
 )

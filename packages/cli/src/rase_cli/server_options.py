@@ -7,6 +7,7 @@ from typing import Any
 import click
 
 from rase_cli.file_path import FilePath
+from rase_cli.number import Number, WholeNumber
 from rase_cli.settings import Body, Option
 from rase_cli.sizes import size
 from rase_cli.system_errors import reason_of
@@ -43,7 +44,7 @@ HOSTS: Option = click.option(
 )
 TIMEOUT: Option = click.option(
     "--request-timeout",
-    type=click.FloatRange(min=0, min_open=True),
+    type=Number(min=0, min_open=True),
     metavar="SECONDS",
     help="The most time of an answer. [default: none]",
 )
@@ -66,7 +67,7 @@ LENIENT: Option = click.option(
 )
 GRACE: Option = click.option(
     "--grace",
-    type=click.IntRange(0, 1_000_000),
+    type=WholeNumber(0, 1_000_000),
     default=5,
     show_default=True,
     metavar="SECONDS",

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, TypedDict, Unpack
 import click
 
 from rase_cli.file_path import FilePath
+from rase_cli.number import WholeNumber
 
 if TYPE_CHECKING:
     from rase_core.scheduler import SchedulerLimits
@@ -118,14 +119,14 @@ def _device_options(command: Body) -> Body:
 DEVICE: Option = _device_options
 _THREADS_DECODE: Option = click.option(
     "--threads",
-    type=click.IntRange(min=1),
+    type=WholeNumber(min=1),
     callback=_keep_threads,
     expose_value=False,
     help="Threads of the CPU backend. [default: $RASE_NUM_THREADS, else chosen]",
 )
 _THREADS_PREFILL: Option = click.option(
     "--threads-prefill",
-    type=click.IntRange(min=1),
+    type=WholeNumber(min=1),
     callback=_keep_threads,
     expose_value=False,
     help="Threads that read prompts. [default: as --threads, else all physical cores]",

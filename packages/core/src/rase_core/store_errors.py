@@ -24,6 +24,9 @@ def store_errors(path: Path) -> Iterator[None]:
     except OSError as error:
         place = error.filename or path
         advice = _ADVICE.get(error.errno or 0, "choose a store you can write to with --store or RASE_STORE")
-        raise StoreError(
-            f"the model store cannot be used: {place}: {error.strerror or error}", advice
-        ) from error
+        raise StoreError(f"the model store cannot be used: {place}: {_reason(error)}", advice) from error
+
+
+def _reason(error: OSError) -> str:
+    """Return what the system says; of a folder that cannot be made it would say that it is there."""
+    return "is no folder" if isinstance(error, FileExistsError) else error.strerror or str(error)

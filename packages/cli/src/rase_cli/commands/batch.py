@@ -8,6 +8,7 @@ import click
 from rase_cli.batch_progress import BatchProgress
 from rase_cli.failures import ERROR
 from rase_cli.file_path import FilePath
+from rase_cli.number import Number, WholeNumber
 from rase_cli.output import emit_json, note, warn
 from rase_cli.settings import (
     DEVICE,
@@ -29,21 +30,21 @@ if TYPE_CHECKING:
 @click.argument("results", metavar="OUT.jsonl", type=FilePath(dir_okay=False))
 @click.option(
     "--concurrency",
-    type=click.IntRange(1, 64),
+    type=WholeNumber(1, 64),
     default=32,
     show_default=True,
     help="The most tasks under way.",
 )
 @click.option(
     "--timeout",
-    type=click.FloatRange(min=0, min_open=True),
+    type=Number(min=0, min_open=True),
     metavar="SECONDS",
     help="The most time of a try of a task. [default: none]",
 )
-@click.option("--max-tokens", type=click.IntRange(min=0), metavar="N", help="The most tokens of any answer.")
+@click.option("--max-tokens", type=WholeNumber(min=0), metavar="N", help="The most tokens of any answer.")
 @click.option(
     "--retries",
-    type=click.IntRange(min=0),
+    type=WholeNumber(min=0),
     default=2,
     show_default=True,
     help="Further tries after a failure that may pass.",

@@ -7,6 +7,7 @@ import click
 
 from rase_cli.direct import choose, device
 from rase_cli.measure import Workload, measure
+from rase_cli.number import WholeNumber
 from rase_cli.output import emit_fields, emit_json, emit_table
 from rase_cli.run_times import COLUMNS, lines
 from rase_cli.settings import DEVICE, KV_TYPE, STORE, THREADS, Settings, pass_settings, shared_options
@@ -15,21 +16,21 @@ from rase_cli.settings import DEVICE, KV_TYPE, STORE, THREADS, Settings, pass_se
 @click.command()
 @click.argument("model", metavar="MODEL")
 @click.option(
-    "--prompt-tokens", type=click.IntRange(min=0), default=512, show_default=True, help="Tokens to prefill."
+    "--prompt-tokens", type=WholeNumber(min=0), default=512, show_default=True, help="Tokens to prefill."
 )
 @click.option(
-    "--gen-tokens", type=click.IntRange(min=0), default=128, show_default=True, help="Tokens to decode."
+    "--gen-tokens", type=WholeNumber(min=0), default=128, show_default=True, help="Tokens to decode."
 )
-@click.option("--depth", type=click.IntRange(min=0), default=0, show_default=True, help="Tokens before them.")
+@click.option("--depth", type=WholeNumber(min=0), default=0, show_default=True, help="Tokens before them.")
 @click.option(
     "--sequences",
-    type=click.IntRange(min=1, max=512),
+    type=WholeNumber(min=1, max=512),
     default=1,
     show_default=True,
     help="Sequences that decode together.",
 )
 @click.option(
-    "--repeat", type=click.IntRange(min=1), default=3, show_default=True, help="Rounds; medians count."
+    "--repeat", type=WholeNumber(min=1), default=3, show_default=True, help="Rounds; medians count."
 )
 @click.option("--profile", is_flag=True, help="Show where the time went.")
 @click.option("--json", "as_json", is_flag=True, help="Write one JSON object to standard output.")

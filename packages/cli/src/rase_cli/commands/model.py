@@ -10,6 +10,7 @@ from rase_core.errors import EngineError
 from rase_cli.failures import exit_code
 from rase_cli.file_path import FilePath
 from rase_cli.given_text import given_text
+from rase_cli.number import WholeNumber
 from rase_cli.output import emit_fields, emit_json, emit_table, note, warn
 from rase_cli.records import Record, broken_record, memory_record, model_record
 from rase_cli.registering import done, import_found, no_models, registered, told
@@ -73,7 +74,7 @@ def model() -> None:
 )
 @click.option("--kind", type=click.Choice(("generator", "embedding")), help="[default: generator]")
 @ARCHITECTURE
-@click.option("--context-length", type=click.IntRange(min=1), metavar="TOKENS", help="[default: the file's]")
+@click.option("--context-length", type=WholeNumber(min=1), metavar="TOKENS", help="[default: the file's]")
 @CHAT_TEMPLATE
 @click.option("--tokenizer", type=FILE, help="A tokenizer.json. [default: the file's own vocabulary]")
 @REPLACE
@@ -215,7 +216,7 @@ def list_models(settings: Settings, as_json: bool) -> None:
 @model.command()
 @click.argument("model_id", metavar="ID")
 @click.option("--estimate", is_flag=True, help="Show the memory that it would take instead, in bytes.")
-@click.option("--context-length", type=click.IntRange(min=1), metavar="TOKENS", help="For --estimate.")
+@click.option("--context-length", type=WholeNumber(min=1), metavar="TOKENS", help="For --estimate.")
 @click.option("--kv-memory", type=size, metavar="SIZE", help="For --estimate.")
 @click.option("--max-memory", type=size, metavar="SIZE", help="For --estimate.")
 @JSON

@@ -7,6 +7,7 @@ import click
 
 from rase_cli.direct import choose
 from rase_cli.file_path import FilePath
+from rase_cli.number import WholeNumber
 from rase_cli.output import emit_fields, emit_json, note
 from rase_cli.prompts import read_text
 from rase_cli.settings import DEVICE, KV_TYPE, STORE, THREADS, Settings, pass_settings, shared_options
@@ -18,7 +19,7 @@ from rase_cli.terminal import is_terminal
 @click.argument("file", type=FilePath())
 @click.option(
     "--window",
-    type=click.IntRange(min=4),
+    type=WholeNumber(min=4),
     default=512,
     show_default=True,
     help="Tokens that are read together.",

@@ -9,6 +9,7 @@ from rase_core.errors import EngineError
 from rase_cli.allocator import give_large_blocks_back
 from rase_cli.logs import LEVELS, show_server_logs
 from rase_cli.model_host_options import host_options
+from rase_cli.number import WholeNumber
 from rase_cli.output import note, warn
 from rase_cli.registering import no_models
 from rase_cli.server_options import server_options, server_settings
@@ -44,7 +45,7 @@ class ServerNotInstalled(EngineError):
 @click.option("--host", default="127.0.0.1", show_default=True, help="The address to listen on.")
 @click.option(
     "--port",
-    type=click.IntRange(0, 65535),
+    type=WholeNumber(0, 65535),
     default=8080,
     show_default=True,
     metavar="PORT",
@@ -59,7 +60,7 @@ class ServerNotInstalled(EngineError):
 )
 @click.option(
     "--max-queue",
-    type=click.IntRange(min=0),
+    type=WholeNumber(min=0),
     default=64,
     show_default=True,
     metavar="N",

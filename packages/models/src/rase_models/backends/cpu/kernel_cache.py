@@ -123,7 +123,8 @@ class KernelCache:
             self._write(self._path(key), hashlib.sha256(code).digest() + code)
         except OSError as error:
             if not self._has_warned:
-                reason = error.strerror or error
+                is_file = isinstance(error, FileExistsError)
+                reason = f"{error.filename} is no folder" if is_file else error.strerror or error
                 _logger.warning("compiled kernels cannot be kept in %s: %s", self.directory, reason)
             self._has_warned = True
 
