@@ -279,3 +279,35 @@ def test_steps_whose_remainders_are_too_many_together_are_refused(compiler: Form
     for many in (numbers(10, 4001), numbers(1, 40_001)):
         with pytest.raises(UnenforceableFormat, match="too many possibilities"):
             compiler.compile(many)
+
+
+def nested(depth: int, schema: Schema) -> Schema:
+    return nested(depth - 1, {"type": "integer", "allOf": [schema]}) if depth else schema
+
+
+MINIMUMS: list[Schema] = [{"minimum": i} for i in range(250)]
+
+
+@pytest.mark.parametrize(
+    "schema",
+    [
+        nested(16, {"anyOf": MINIMUMS, "allOf": [{"maximum": 1000 + i} for i in range(1500)]}),
+        nested(100, {"anyOf": MINIMUMS}),
+        {"anyOf": MINIMUMS, "enum": list(range(8000))},
+        {"anyOf": [{"multipleOf": 1 + i / 100} for i in range(250)], "minimum": 1, "maximum": 1e9},
+        {"allOf": [{"multipleOf": i + 0.5} for i in range(1_000_001, 1_002_001)], "minimum": 1},
+    ],
+)
+def test_numbers_of_many_limits_are_told_or_refused_soon(schema: Schema) -> None:
+    started = time.thread_time()
+    with suppress(UnenforceableFormat):
+        prepared(SchemaDocument(schema), schema, Place())
+    assert time.thread_time() - started < 3
+
+
+def test_limits_of_many_schemas_are_met_once(compiler: FormatCompiler, tokenizer: Tokenizer) -> None:
+    schema = nested(5, {"anyOf": MINIMUMS, "allOf": [{"maximum": 1000 + i} for i in range(500)]})
+    form = ResponseFormat.json_schema(schema)
+    started = time.thread_time()
+    assert admits(compiler, tokenizer, form, "1000") and not admits(compiler, tokenizer, form, "1001")
+    assert time.thread_time() - started < 5

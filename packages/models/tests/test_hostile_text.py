@@ -1,6 +1,8 @@
 """What clients and models have written is looked through in a time that grows as it is long."""
 
+import json
 import time
+from contextlib import suppress
 
 import pytest
 from rase_core.errors import UnenforceableFormat
@@ -95,3 +97,20 @@ def test_a_pattern_of_classes_without_an_end_is_taken_apart_at_once(end: str) ->
     started = time.thread_time()
     assert whole_pattern(many("[") + end)
     assert time.thread_time() - started < MOST_SECONDS
+
+
+@pytest.mark.parametrize(
+    "schema",
+    [
+        '{"const": -9223372036854775808}',
+        '{"const":-9223372036854775807}',
+        '{"type": "integer", "minimum": -1e300, "maximum": -1e300}',
+    ],
+)
+def test_numbers_at_which_the_library_ends_the_process_are_refused(
+    compiler: FormatCompiler, schema: str
+) -> None:
+    with pytest.raises(UnenforceableFormat, match="a number below -922"):
+        compiler.compile(ResponseFormat.grammar(f"start: %json {schema}"))
+    with suppress(UnenforceableFormat):
+        compiler.compile(ResponseFormat.json_schema(json.loads(schema)))

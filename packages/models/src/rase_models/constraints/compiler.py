@@ -18,6 +18,7 @@ from rase_models.constraints.reasons import reason_in
 from rase_models.constraints.repetitions import excess_of, repetitions
 from rase_models.constraints.response_format import JSON_WHITESPACE, FormatKind, ResponseFormat
 from rase_models.constraints.schema import Place, SchemaDocument, fault_of, prepared
+from rase_models.constraints.schema.keywords import MOST
 from rase_models.constraints.token_table import token_table
 from rase_models.tokenizers import Tokenizer
 
@@ -185,7 +186,18 @@ def _grammar(text: str) -> str:
     if sum(1 for _ in _RULE.finditer(text)) > _MOST_RULES:
         raise UnenforceableFormat(FormatKind.GRAMMAR, f"it has more than {_MOST_RULES} rules")
     _check_repetitions(FormatKind.GRAMMAR, text)
+    _check_numbers(text)
     return grammar_from("grammar", text)
+
+
+_NEGATIVE = re.compile(r"-\d+(?:\.\d+)?(?:[eE][+-]?\d+)?", re.ASCII)
+
+
+def _check_numbers(text: str) -> None:
+    """Refuse schemas within a grammar that have numbers at which llguidance ends the process."""
+    if "%json" in text and any(float(found[0]) <= -(2.0**63) for found in _NEGATIVE.finditer(text)):
+        why = f"a schema within it has a number below {-MOST + 1}"
+        raise UnenforceableFormat(FormatKind.GRAMMAR, why)
 
 
 def _check_repetitions(kind: FormatKind, text: str) -> None:

@@ -1,8 +1,9 @@
 """Prepared schemas with exact numbers, said in what llguidance makes no mistakes with."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from functools import reduce
 from itertools import product
+from math import prod
 from typing import Any
 
 from rase_models.constraints.schema.budget import Exhausted
@@ -12,6 +13,10 @@ from rase_models.constraints.schema.number_set import NumberSet
 from rase_models.constraints.schema.number_spelling import remainders, spelt
 
 _MOST_SETS = 256
+
+_STEPS_OF_MULTIPLES = 100
+"""Of the budget, where other steps are tried that have the multiples in common."""
+
 _KINDS = frozenset(("number", "integer"))
 
 
@@ -21,7 +26,7 @@ class ExactNumbers:
     def __init__(self, resolver: Resolver) -> None:
         self._resolver = resolver
         self._limited: dict[int, bool] = {}
-        self._open: set[str] = set()
+        self._known: dict[int, list[NumberSet] | None] = {}
 
     def of(self, schema: Schema) -> Schema:
         """Return a schema that admits the same; raises Inexpressible for what cannot be told exactly."""
@@ -35,7 +40,12 @@ class ExactNumbers:
         except _Endless:
             return made
         self._resolver.spend(sum(map(remainders, sets)))
-        return _either(made, [spelt(numbers) for numbers in sets])
+        return _either(made, [self._spelt(numbers) for numbers in sets])
+
+    def _spelt(self, numbers: NumberSet) -> Schema:
+        has_step = numbers.values is None and numbers.step is not None and numbers.step.denominator > 1
+        self._resolver.spend(_STEPS_OF_MULTIPLES if has_step else numbers.size)
+        return spelt(numbers)
 
     def _is_mixed(self, schema: dict[str, Any]) -> bool:
         """Whether the numbers that a schema admits are limited by itself, or by several of its parts."""
@@ -65,10 +75,22 @@ class ExactNumbers:
         return any(map(self._is_limited, (*referred, *schema.get("allOf", ()), *schema.get("anyOf", ()))))
 
     def _sets(self, schema: Schema) -> list[NumberSet]:
-        """Return sets of numbers that are together those that a schema admits."""
-        self._resolver.spend()
+        """Return sets of numbers that are together those that a schema admits.
+
+        They are found once, since every schema around one asks.
+        """
         if isinstance(schema, bool):
             return [NumberSet()] if schema else []
+        if id(schema) not in self._known:
+            self._known[id(schema)] = None  # where it refers to itself, or raises this
+            self._known[id(schema)] = self._sets_in(schema)
+        found = self._known[id(schema)]
+        if found is None:
+            raise _Endless
+        return found
+
+    def _sets_in(self, schema: dict[str, Any]) -> list[NumberSet]:
+        self._resolver.spend(1 + len(schema.get("enum", ())))
         if "oneOf" in schema:
             raise _Endless
         if not _numbers_of(schema):
@@ -77,32 +99,28 @@ class ExactNumbers:
         if "anyOf" in schema:
             parts.append([numbers for choice in schema["anyOf"] for numbers in self._sets(choice)])
         if "$ref" in schema:
-            parts.append(self._sets_of(schema["$ref"]))
-        return _met(parts)
+            parts.append(self._sets(self._resolver.resolve(schema["$ref"])))
+        return self._met(parts)
 
-    def _sets_of(self, reference: str) -> list[NumberSet]:
-        if reference in self._open:
-            raise _Endless
-        self._open.add(reference)
-        try:
-            return self._sets(self._resolver.resolve(reference))
-        finally:
-            self._open.discard(reference)
+    def _met(self, parts: list[list[NumberSet]]) -> list[NumberSet]:
+        """Return the sets of the numbers that are in one set of each part."""
+        if not all(parts):
+            return []
+        self._resolver.spend(sum(part[0].size for part in parts if len(part) == 1))
+        alone = reduce(NumberSet.meet, (part[0] for part in parts if len(part) == 1))
+        several = [part for part in parts if len(part) > 1]
+        count = prod(map(len, several))
+        if count > _MOST_SETS:
+            raise Exhausted
+        self._resolver.spend(count * (alone.size + sum(max(one.size for one in part) for part in several)))
+        return [reduce(NumberSet.meet, chosen, alone) for chosen in product(*several)]
 
 
 class _Endless(Exception):
     """What numbers a schema admits is not told by sets."""
 
 
-def _met(parts: list[list[NumberSet]]) -> list[NumberSet]:
-    """Return the sets of the numbers that are in one set of each part."""
-    count = reduce(lambda number, part: number * len(part), parts, 1)
-    if count > _MOST_SETS:
-        raise Exhausted
-    return [reduce(NumberSet.meet, chosen) for chosen in product(*parts)]
-
-
-def _numbers_of(schema: Mapping[str, Any]) -> set[str]:
+def _numbers_of(schema: dict[str, Any]) -> set[str]:
     """Return which of the two types of numbers a schema names; both are there where it names none."""
     kinds = schema.get("type", TYPES)
     return {kinds} & _KINDS if isinstance(kinds, str) else {*kinds} & _KINDS

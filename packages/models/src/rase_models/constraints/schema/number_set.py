@@ -1,7 +1,7 @@
 """The numbers that keywords admit, as exact as they are written: 0.1 is a tenth."""
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, Self
@@ -28,7 +28,7 @@ class NumberSet:
     values: frozenset[Fraction] | None = None
 
     @classmethod
-    def of(cls, schema: Mapping[str, Any]) -> Self:
+    def of(cls, schema: dict[str, Any]) -> Self:
         """Return the numbers that the keywords of a schema admit, but for those that hold schemas."""
         kinds = schema.get("type", TYPES)
         steps = [exact(schema["multipleOf"])] if "multipleOf" in schema else []
@@ -62,6 +62,11 @@ class NumberSet:
         )
 
     @property
+    def size(self) -> int:
+        """What it takes to look at each part of it."""
+        return 1 + len(self.values or ())
+
+    @property
     def multiples(self) -> tuple[int | None, int | None]:
         """The least and the greatest number whose product with the step is between the ends, if any is."""
         step, low, high = self.step or Fraction(1), self.low, self.high
@@ -79,17 +84,17 @@ def exact(number: float) -> Fraction:
     return Fraction(number) if isinstance(number, int) else Fraction(repr(number))
 
 
-def _ends(schema: Mapping[str, Any], closed: str, open: str) -> list[End]:
+def _ends(schema: dict[str, Any], closed: str, open: str) -> list[End]:
     return list(_given_ends(schema, closed, open))
 
 
-def _given_ends(schema: Mapping[str, Any], closed: str, open: str) -> Iterator[End]:
+def _given_ends(schema: dict[str, Any], closed: str, open: str) -> Iterator[End]:
     for key, is_open in ((closed, False), (open, True)):
         if key in schema:
             yield End(exact(schema[key]), is_open)
 
 
-def _tightest(choose: Any, ends: list[End]) -> End | None:
+def _tightest(choose: Callable[[Iterable[Fraction]], Fraction], ends: list[End]) -> End | None:
     """Return the end that leaves the fewest numbers; an open one of two at the same place."""
     if not ends:
         return None
