@@ -83,7 +83,7 @@ class ModelRegistry:
     ) -> ModelManifest:
         """Register a file in place, with all its parts when it is one of several, and return its manifest.
 
-        A model that is registered again keeps what it was registered with, where nothing else is given: it is
+        A model that is registered again keeps what was set for it, where nothing else is given: it is
         the same by its path, its content, or its name in the repository that it was pulled from. With
         `replace` another file may take the id, whatever its manifest holds, and nothing is kept but aliases
         and unknown keys. `if_new` counts then, and for an id that is new.

@@ -135,8 +135,8 @@ class ModelStore:
     ) -> ModelManifest:
         """Register a GGUF file in place, with all parts when it is split; see ModelRegistry.import_local.
 
-        A file that is registered under this id already keeps what it was registered with, where None is given
-        now, and its hashes are taken anew; another one is refused with ModelExists, unless it is to `replace`
+        A file that is registered under this id already keeps what was set for it, where None is given now;
+        its hashes and facts are taken anew. Another one is refused with ModelExists unless it is to `replace`
         that model and all that was set for it but its aliases.
 
         Raises, besides what that raises, UnsupportedArchitecture, InvalidGguf and UnsupportedTensorType for a
