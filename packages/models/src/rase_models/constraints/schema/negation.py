@@ -177,7 +177,7 @@ NEGATIONS: Mapping[str, Way] = {
 """By keyword: the schemas one of which admits what the keyword does not."""
 
 
-def listed(schema: Mapping[str, Any]) -> list[object] | None:
+def listed(schema: dict[str, Any]) -> list[object] | None:
     """Return the values that `const` and `enum` admit, None where a schema has neither."""
     values: list[object] | None = schema.get("enum")
     if "const" not in schema:

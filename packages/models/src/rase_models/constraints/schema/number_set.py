@@ -38,17 +38,18 @@ class NumberSet:
         return cls(
             _tightest(max, _ends(schema, "minimum", "exclusiveMinimum")),
             _tightest(min, _ends(schema, "maximum", "exclusiveMaximum")),
-            _common(steps),
+            common_multiple(steps) if steps else None,
             None if values is None else frozenset(exact(value) for value in values if is_number(value)),
         )
 
     def meet(self, other: Self) -> Self:
         """Return the numbers that are in both."""
+        steps = [step for step in (self.step, other.step) if step is not None]
         given = [values for values in (self.values, other.values) if values is not None]
         return type(self)(
             _tightest(max, [end for end in (self.low, other.low) if end is not None]),
             _tightest(min, [end for end in (self.high, other.high) if end is not None]),
-            _common([step for step in (self.step, other.step) if step is not None]),
+            common_multiple(steps) if steps else None,
             frozenset.intersection(*given) if given else None,
         )
 
@@ -102,9 +103,7 @@ def _tightest(choose: Callable[[Iterable[Fraction]], Fraction], ends: list[End])
     return End(at, any(end.is_open for end in ends if end.at == at))
 
 
-def _common(steps: list[Fraction]) -> Fraction | None:
+def common_multiple(steps: list[Fraction]) -> Fraction:
     """Return the least common multiple of numbers."""
-    if not steps:
-        return None
     denominator = math.lcm(*(step.denominator for step in steps))
     return Fraction(math.lcm(*(int(step * denominator) for step in steps)), denominator)

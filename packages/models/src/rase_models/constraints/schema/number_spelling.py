@@ -6,7 +6,7 @@ from typing import Any
 
 from rase_models.constraints.schema.keywords import MOST, Schema
 from rase_models.constraints.schema.negation import Inexpressible
-from rase_models.constraints.schema.number_set import End, NumberSet, exact
+from rase_models.constraints.schema.number_set import End, NumberSet, common_multiple, exact
 
 _MOST_LISTED = 3
 """Multiples that are listed: of more, llguidance sees for certain that there are any."""
@@ -17,9 +17,14 @@ _MOST_STEP = 2**32 - 1
 _NEXT_TO_ZERO = Fraction(1, 10**18)
 """What numbers begin with that end below 1, where 0 is none of them."""
 
-_PARTS = sorted(2**twos * 5**fives for twos in range(12) for fives in range(6))
+_DIVISORS = sorted(2**twos * 5**fives for twos in range(12) for fives in range(6))
 _MOST_PLACES = 400
-_LARGEST = 2**1023
+
+_FARTHEST = 9 * 10**18
+"""Where ranges end at the latest that are to go further: llguidance has none with such ends."""
+
+_LEAST_WHOLE = -(2**63 - 1024)
+"""Where those of whole numbers begin at the earliest."""
 
 
 def spelt(numbers: NumberSet) -> Schema:
@@ -35,7 +40,7 @@ def remainders(numbers: NumberSet) -> int:
     """Return how many remainders llguidance may have to follow, as digits come; each takes it some 30 us."""
     if numbers.values is not None or numbers.step is None:
         return 0
-    return int(str(int(numbers.step * 10 ** _places(numbers.step))).rstrip("0"))
+    return _digits(numbers.step)
 
 
 def is_told(value: object) -> bool:
@@ -46,7 +51,9 @@ def is_told(value: object) -> bool:
         case list():
             return all(map(is_told, value))
         case int():
-            return abs(value) < _LARGEST and exact(float(value)) == value
+            return value == MOST or (abs(value) <= MOST and int(float(value)) == value)
+        case float():
+            return abs(value) <= MOST
         case _:
             return True
 
@@ -67,35 +74,51 @@ def _multiples(numbers: NumberSet, step: Fraction) -> Schema:
     if least is not None and most is not None and most - least < _MOST_LISTED:
         return _listing([number * step for number in range(least, most + 1)])
     if step.denominator == 1:
-        return {"type": "integer"} | _between(least, most, step)
+        return {"type": "integer"} | _whole_ends(least, most, step) | ({} if step == 1 else _divisors(step))
+    if least is None and most is None:
+        return {"anyOf": [_fractions(None, None, coarser) for coarser in _coarser(step)]}
     return {"anyOf": [*_ends(least, most, step), *(_fractions(*side, step) for side in _sides(least, most))]}
 
 
-def _between(least: int | None, most: int | None, step: Fraction) -> dict[str, Any]:
+def _whole_ends(least: int | None, most: int | None, step: Fraction) -> dict[str, Any]:
     schema: dict[str, Any] = {}
     if least is not None:
-        schema["minimum"] = _least(least * step)
+        schema["minimum"] = _first_double(max(least * step, Fraction(_LEAST_WHOLE)))
     if most is not None:
-        schema["maximum"] = -_least(-most * step)
-    return schema if step == 1 else schema | _divisors(step)
+        schema["maximum"] = MOST + 1 if most * step >= MOST else _last_double(most * step)
+    return schema
 
 
 def _fractions(least: int | None, most: int | None, step: Fraction) -> dict[str, Any]:
-    return {"type": "number"} | _between(least, most, step)
+    schema: dict[str, Any] = {"type": "number"}
+    if least is not None:
+        schema["minimum"] = _start(least * step)
+    if most is not None:
+        schema["maximum"] = -_start(-most * step)
+    return schema | _divisors(step)
 
 
 def _ends(least: int | None, most: int | None, step: Fraction) -> list[Schema]:
     """Return the ends in a list: in a range they have no zeros behind them, which multiples may need."""
     ends = [number * step for number in (least, most) if number is not None]
+    ends = [end for end in ends if abs(end) <= _FARTHEST]
     return [_listing(ends)] if ends else []
 
 
 def _sides(least: int | None, most: int | None) -> list[tuple[int | None, int | None]]:
     """Return what is below 0, and the rest: in a range that goes through it, such numbers end in no zeros."""
-    if least is None and most is None:
-        return [(None, None)]
     is_through = (least is None or least < 0) and (most is None or most >= 0)
     return [(least, -1), (0, most)] if is_through else [(least, most)]
+
+
+def _coarser(step: Fraction) -> list[Fraction]:
+    """Return a step, and those of its multiples that fewer digits tell: llguidance wants the zeros behind."""
+    steps = [step]
+    for places in range(_places(step) - 1, 0, -1):
+        coarser = common_multiple([step, Fraction(1, 10**places)])
+        if _is_read(coarser) and _digits(coarser) < _digits(steps[-1]):
+            steps.append(coarser)
+    return steps
 
 
 def _divisors(step: Fraction) -> dict[str, Any]:
@@ -103,10 +126,15 @@ def _divisors(step: Fraction) -> dict[str, Any]:
     if _is_read(step):
         return {"multipleOf": _json(step)}
     unit = Fraction(1, 10 ** _places(step))
-    for part in (step / parts for parts in _PARTS):
+    for part in (step / divisor for divisor in _DIVISORS):
         if _is_read(part) and _is_read(unit) and _have_in_common(part, unit, step):
             return {"multipleOf": _json(part), "allOf": [{"multipleOf": _json(unit)}]}
     raise Inexpressible(f"multiples of {float(step)} cannot be told exactly")
+
+
+def _digits(number: Fraction) -> int:
+    """Return a number without its point and the zeros at its end."""
+    return int(str(int(number * 10 ** _places(number))).rstrip("0"))
 
 
 def _have_in_common(one: Fraction, other: Fraction, step: Fraction) -> bool:
@@ -138,9 +166,9 @@ def _range(numbers: NumberSet) -> Schema:
         raise Inexpressible("its numbers have too many digits to be told exactly")
     schema: dict[str, Any] = {"type": "number"}
     if first is not None:
-        schema["exclusiveMinimum" if first.is_open else "minimum"] = _least(first.at)
+        schema["exclusiveMinimum" if first.is_open else "minimum"] = _start(first.at)
     if last is not None:
-        schema["exclusiveMaximum" if last.is_open else "maximum"] = -_least(-last.at)
+        schema["exclusiveMaximum" if last.is_open else "maximum"] = -_start(-last.at)
     return schema
 
 
@@ -160,9 +188,18 @@ def _mirrored(end: End) -> End:
     return End(-end.at, end.is_open)
 
 
-def _least(value: Fraction) -> float:
+def _start(value: Fraction) -> float:
+    """Return what a range begins with that is to begin with a value."""
+    return _first_double(max(value, Fraction(-_FARTHEST)))
+
+
+def _last_double(value: Fraction) -> float:
+    return -_first_double(-value)
+
+
+def _first_double(value: Fraction) -> float:
     """Return the first number from a value up that a double tells."""
-    if not -_LARGEST < value <= MOST:
+    if abs(value) > MOST:
         raise Inexpressible(f"its limits are beyond {MOST}")
     near = float(value)
     if value.denominator == 1:
