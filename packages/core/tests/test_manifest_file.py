@@ -1,6 +1,7 @@
 import os
 import time
 from dataclasses import replace
+from importlib.metadata import version
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -18,6 +19,7 @@ from rase_core.manifest_file import (
     rewrite_manifest,
 )
 
+TOMLKIT = tuple(map(int, version("tomlkit").split(".")[:3]))
 SHA = "0123456789abcdef" * 4
 PATH = Path("/store/manifests/tiny.toml")
 TINY = ModelManifest(id="tiny", weights=(WeightsFile(Path("/models/tiny.gguf"), SHA, 42),))
@@ -236,7 +238,16 @@ def edited(old: str, new: str) -> str:
         ("x y\n" + TEXT, 1, None, "is no key; quote it if it is meant"),
         ("= 1\n" + TEXT, 1, None, "a key is missing before '='"),
         ("x = 2026-99-99\n" + TEXT, 1, None, "no date that there is"),
-        ("x = " + "9" * 5000 + "\n" + TEXT, 1, None, "no number that TOML has, or one that is too large"),
+        pytest.param(
+            "x = " + "9" * 5000 + "\n" + TEXT,
+            1,
+            None,
+            "no number that TOML has, or one that is too large",
+            marks=pytest.mark.skipif(
+                TOMLKIT < (0, 15, 1), reason="an older tomlkit reads such a number as infinity"
+            ),
+            id="huge",
+        ),
         ("x = 1\nx = 2\n" + TEXT, None, None, "is there twice"),
         ("context_length = 0x" + "f" * 5000 + "\n" + TEXT, 1, "context_length", "a very large int"),
         (TEXT + "\nx = [1,", 8, None, "is not TOML"),
