@@ -4,7 +4,6 @@ from hypothesis import strategies as st
 from rase_core.errors import InvalidModelId
 from rase_core.model_id import check_model_id
 
-
 WINDOWS = {"con", "prn", "aux", "nul", *(f"{port}{i}" for port in ("com", "lpt") for i in range(10))}
 """Names that Windows keeps for itself, with any extension."""
 
