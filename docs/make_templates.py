@@ -23,10 +23,17 @@ request adds:
 |---|---|
 | OpenAI's chat | `chat_template_kwargs`, `enable_thinking`, `reasoning_effort` (`none`: no thinking, too) |
 | OpenAI's responses | `reasoning.effort` |
-| Anthropic | `thinking`, as `enable_thinking` |
+| Anthropic | `thinking`, as `enable_thinking` (`adaptive`: as the model does) |
+| Anthropic | `output_config.effort`, as `reasoning_effort` |
 | Ollama | `think`, as `enable_thinking`, and as `reasoning_effort` where it is a word |
 | Python | `ChatOptions(variables=...)` |
 | `rase render` | `--kwargs '{"enable_thinking": false}'` |
+
+A variable that the template does not read is refused, and the error names those that it reads, so that no
+setting is lost: a misspelt one, thinking of a model that does not think, an effort where the template knows
+only on and off. What asks for that which happens anyway is taken: no thinking where the template knows of
+none, thinking where it always thinks. `enable_thinking` is told as `thinking` to a template that knows it by
+that name. `rase serve --lenient` leaves others out with a warning, as does `ChatOptions(is_lenient=True)`.
 
 A message's thought is `reasoning_content`, `thinking` or `reasoning`; templates find it under the first
 two. Arguments of calls are objects.

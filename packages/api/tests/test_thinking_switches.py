@@ -49,6 +49,7 @@ def prompts(tmp_path_factory: pytest.TempPathFactory) -> Iterator[httpx.Client]:
     with Engine(folder / "store", "reference") as engine:
         engine.import_model(weights, "demo", chat_template=QWEN)
         engine.import_model(weights, "smollm", chat_template=SMOLLM)
+        engine.import_model(weights, "plain", chat_template="chatml")
         with served(create_app(engine)) as url, httpx.Client(base_url=url, timeout=30) as client:
             yield client
 
@@ -85,7 +86,6 @@ def test_a_stream_tells_them_apart_too(client: httpx.Client, thought: str) -> No
         ({"enable_thinking": False}, False),
         ({"chat_template_kwargs": {"enable_thinking": False}}, False),
         ({"reasoning_effort": "none"}, False),
-        ({"reasoning_effort": "low"}, True),
         ({"enable_thinking": True}, True),
     ],
 )
@@ -94,6 +94,51 @@ def test_a_request_switches_it_off_whatever_the_words(
 ) -> None:
     prompt = prompt_of(prompts, body("Why? /think", **fields))
     assert prompt.endswith("</think>\n\n") is not thinks
+
+
+ASKED = [{"role": "user", "content": "Why?"}]
+LOST: list[tuple[str, dict[str, object], str]] = [
+    (CHAT, {"messages": ASKED, "reasoning_effort": "low"}, "reasoning_effort"),
+    (CHAT, {"messages": ASKED, "chat_template_kwargs": {"mood": 1}}, "chat_template_kwargs.mood"),
+    (f"{CHAT}/input_tokens", {"messages": ASKED, "reasoning_effort": "low"}, "reasoning_effort"),
+    (
+        "/apply-template",
+        {"messages": ASKED, "chat_template_kwargs": {"mood": 1}},
+        "chat_template_kwargs.mood",
+    ),
+    ("/v1/responses", {"input": "Why?", "reasoning": {"effort": "low"}}, "reasoning.effort"),
+    ("/v1/responses/input_tokens", {"input": "Why?", "reasoning": {"effort": "low"}}, "reasoning.effort"),
+    (
+        "/v1/messages",
+        {"messages": ASKED, "max_tokens": 5, "output_config": {"effort": "low"}},
+        "output_config.effort",
+    ),
+    (
+        "/v1/messages/count_tokens",
+        {"messages": ASKED, "output_config": {"effort": "low"}},
+        "output_config.effort",
+    ),
+    ("/api/chat", {"messages": ASKED, "think": "low"}, "think"),
+    ("/api/generate", {"prompt": "Why?", "think": "low"}, "think"),
+]
+
+
+@pytest.mark.parametrize(("path", "fields", "name"), LOST)
+def test_a_setting_that_the_template_does_not_read_is_refused_by_its_name(
+    prompts: httpx.Client, path: str, fields: dict[str, object], name: str
+) -> None:
+    answer = prompts.post(path, json={"model": "demo", **fields})
+    assert answer.status_code == 400
+    assert f"'{name}'" in answer.text and "it reads enable_thinking" in answer.text
+
+
+@pytest.mark.parametrize("kind", ["adaptive", "enabled", "disabled"])
+def test_thinking_as_the_model_does_is_taken_of_any_model(prompts: httpx.Client, kind: str) -> None:
+    thinking = {"type": kind, "budget_tokens": 1024} if kind == "enabled" else {"type": kind}
+    fields = {"model": "plain", "messages": ASKED, "thinking": thinking}
+    answer = prompts.post("/v1/messages/count_tokens", json=fields)
+    assert answer.status_code == (400 if kind == "enabled" else 200)
+    assert kind != "enabled" or "'thinking'" in answer.text
 
 
 @pytest.mark.parametrize(("switch", "opened"), [("/no_think", False), ("/think", True), ("", True)])

@@ -79,7 +79,7 @@ def test_answers_are_those_of_the_engine(engine: Engine, asked: AsyncEngine) -> 
 
 def test_replies_are_those_of_the_engine(engine: Engine, asked: AsyncEngine) -> None:
     form = ResponseFormat.choice(["<think>a</think>yes", "<think>b</think>no"])
-    options = ChatOptions(variables={"mood": "calm"})
+    options = ChatOptions(variables={"enable_thinking": False})
     whole = engine.reply("tiny", HELLO, LONG, options=options, response_format=form)
     assert whole.content in ("yes", "no") and whole.reasoning in ("a", "b")
     assert whole == asyncio.run(asked.reply("tiny", HELLO, LONG, options=options, response_format=form))

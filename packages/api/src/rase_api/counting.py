@@ -5,6 +5,7 @@ from functools import partial
 from rase_models.tokenizers.tokenizer import LONG
 
 from rase_api.errors import InvalidValue
+from rase_api.faults import Names, in_words_of
 from rase_api.plans import Conversation
 from rase_api.schemas.tokens import MOST_TOKENS
 from rase_api.serving import LoadedModel
@@ -12,15 +13,16 @@ from rase_api.state import ServerState
 
 
 async def count_prompt(
-    state: ServerState, model_id: str | None, conversation: Conversation, name: str
+    state: ServerState, model_id: str | None, conversation: Conversation, names: Names
 ) -> int:
-    """Return the number of tokens of the prompt that a conversation becomes.
+    """Return the number of tokens of the prompt that a conversation becomes, `names` as the request has them.
 
-    `name` is what the request calls it. Raises InvalidValue for one that has more than MOST_TOKENS and than
-    the context holds, where that can be told without tokenising it; QueueFull.
+    Raises InvalidValue for what the template does not read, and for a prompt of more than MOST_TOKENS and
+    more than the context holds, where that can be told without tokenising it; QueueFull.
     """
-    model, prompt = await state.asked(conversation.prompt, model_id)
-    return await state.tokenising(prompt, partial(_count, model, prompt, name))
+    with in_words_of(names):
+        model, prompt = await state.asked(conversation.prompt, model_id)
+    return await state.tokenising(prompt, partial(_count, model, prompt, names.get("prompt", "prompt")))
 
 
 def refuse_endless(text: str, model: LoadedModel, most: int, name: str) -> None:

@@ -1,7 +1,8 @@
 """What goes over the wire for each class of error: the only place of HTTP statuses."""
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 from rase_core.errors import (
@@ -153,6 +154,15 @@ def param_of(error: BaseException, names: Names = NO_NAMES) -> str | None:
             return "model"
         case _:
             return None
+
+
+@contextmanager
+def in_words_of(names: Names) -> Iterator[None]:
+    """Let an InvalidParameter become an InvalidValue that names what the request names so."""
+    try:
+        yield
+    except InvalidParameter as error:
+        raise InvalidValue(message_of(error, names), param_of(error, names)) from error
 
 
 def report(error: BaseException) -> None:

@@ -7,7 +7,7 @@ import logging
 from collections.abc import Mapping
 from typing import ClassVar, Self
 
-from pydantic import ValidationError
+from pydantic import PrivateAttr, ValidationError
 from rase_core.sampling import GenerationConfig
 from starlette.requests import Request
 
@@ -25,6 +25,8 @@ logger = logging.getLogger(__name__)
 
 class Body(Strict):
     """The body of a request, in its API's own names."""
+
+    _is_lenient: bool = PrivateAttr(default=False)
 
     @classmethod
     async def read(cls, request: Request, settings: Settings) -> Self:
@@ -47,6 +49,7 @@ class Body(Strict):
                 raise request_error(error) from error
             logger.warning("parameters of a request were ignored: %s", names_of(locations))
             return cls.parse(kept, lenient=True)
+        request._is_lenient = lenient
         request.refuse_contradictions()
         return request
 

@@ -40,6 +40,11 @@ class NestedTooDeeply(NotJson):
     """Lists and objects are within each other, more than can be read."""
 
 
+def json_words(value: object) -> str:
+    """Return a plain value as JSON writes it, in one line."""
+    return json.dumps(value, ensure_ascii=False)
+
+
 def parse_json(text: str | bytes, pairs_hook: PairsHook | None = None) -> object:
     """Return the value that a JSON text is; bytes are UTF-8.
 

@@ -31,6 +31,6 @@ def anthropic_routes(state: ServerState) -> APIRouter:
     @routes.post("/v1/messages/count_tokens", response_model=None)
     async def count_tokens(request: Request) -> Json:
         body = await CountRequest.read(request, state.settings)
-        return {"input_tokens": await count_prompt(state, body.model, body.conversation(), "messages")}
+        return {"input_tokens": await count_prompt(state, body.model, body.conversation(), body.prompt_names)}
 
     return routes

@@ -32,7 +32,7 @@ def chat_routes(state: ServerState) -> APIRouter:
     @routes.post("/v1/chat/completions/input_tokens", response_model=None)
     async def input_tokens(request: Request) -> Json:
         body = await ChatRequest.read(request, state.settings)
-        return {"input_tokens": await count_prompt(state, body.model, _conversation(body), "messages")}
+        return {"input_tokens": await count_prompt(state, body.model, _conversation(body), body.names)}
 
     return routes
 

@@ -31,7 +31,7 @@ def responses_routes(state: ServerState) -> APIRouter:
     @routes.post("/v1/responses/input_tokens", response_model=None)
     async def input_tokens(request: Request) -> Json:
         body = await ResponsesRequest.read(request, state.settings)
-        count = await count_prompt(state, body.model, body.conversation_of(), body.prompt_name)
+        count = await count_prompt(state, body.model, body.conversation_of(), body.names)
         return {"object": "response.input_tokens", "input_tokens": count}
 
     return routes

@@ -10,6 +10,7 @@ from rase_api.body import read_object
 from rase_api.counting import refuse_endless
 from rase_api.dialects import Json
 from rase_api.errors import InvalidValue
+from rase_api.faults import in_words_of
 from rase_api.plans import Conversation
 from rase_api.routing import routes_of
 from rase_api.schemas.tokens import MOST_TOKENS, DetokenizeRequest, TemplateRequest, TokenizeRequest
@@ -36,7 +37,8 @@ def tokens_routes(state: ServerState) -> APIRouter:
     async def apply_template(request: Request) -> Json:
         given = await read_object(request, state.settings.max_body_bytes, state.settings.body_seconds)
         body = TemplateRequest.parse(await state.with_model(given), lenient=state.settings.lenient)
-        return await state.asked(lambda engine, model_id: _rendered(engine, model_id, body), body.model)
+        with in_words_of(body.names):
+            return await state.asked(lambda engine, model_id: _rendered(engine, model_id, body), body.model)
 
     return routes
 

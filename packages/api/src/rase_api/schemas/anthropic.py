@@ -7,6 +7,7 @@ from typing import Annotated, ClassVar, Literal
 from pydantic import Field
 from rase_models.chat.options import ChatOptions, ToolChoice
 from rase_models.chat.tool_calls import Tool
+from rase_models.chat.variables import EFFORT, THINKS
 from rase_models.constraints import ResponseFormat
 
 from rase_api.dialects import ANTHROPIC, Dialect
@@ -17,7 +18,7 @@ from rase_api.parameters import TextRequest
 from rase_api.plans import Conversation
 from rase_api.schemas.content import as_parts, joined
 from rase_api.schemas.response_format import ConstrainedRequest
-from rase_api.schemas.tools import MOST_TOOLS, named_results
+from rase_api.schemas.tools import MOST_TOOLS, VARIABLES, named_results
 
 
 class TextBlock(Strict):
@@ -134,6 +135,12 @@ class Prompted(ConstrainedRequest):
     output_format: OutputFormat | None = None
     context_management: Annotated[object, only({})] = None
 
+    @property
+    def prompt_names(self) -> Names:
+        """The prompt, or variable of the template -> the name by which this request gave it."""
+        thinking = zip(VARIABLES, ("thinking", "output_config.effort"), strict=True)
+        return {"prompt": "messages", **dict(thinking)}
+
     def refuse_contradictions(self) -> None:
         """Refuse blocks without what they need, and two formats."""
         super().refuse_contradictions()
@@ -168,14 +175,15 @@ class Prompted(ConstrainedRequest):
     def _options(self) -> ChatOptions:
         choice = self.tool_choice or AnthropicChoice(type="auto")
         effort = self.output_config.effort if self.output_config is not None else None
-        thinks: dict[str, object] = {} if effort is None else {"reasoning_effort": effort}
-        if self.thinking is not None:
-            thinks["enable_thinking"] = self.thinking.type != "disabled"
+        thinks: dict[str, object] = {} if effort is None else {EFFORT: effort}
+        if self.thinking is not None and self.thinking.type != "adaptive":  # adaptive: as the model does
+            thinks[THINKS] = self.thinking.type == "enabled"
         return ChatOptions(
             tools=tuple(tool.tool() for tool in self.tools or ()),
             tool_choice=CHOICES.get(choice.type, choice.name or ""),
             parallel_tool_calls=choice.disable_parallel_tool_use is not True,
             variables=thinks,
+            is_lenient=self._is_lenient,
         )
 
     def _system(self) -> Iterator[dict[str, object]]:
@@ -252,6 +260,6 @@ class MessagesRequest(Prompted, TextRequest):
 
     @property
     def names(self) -> Names:
-        """Field of GenerationConfig -> the name by which this request gave it."""
+        """Field of GenerationConfig, or a template's variable -> the name by which this request gave it."""
         name = "output_format" if self.output_format is not None else self.format_name
-        return {**super().names, "response_format": name}
+        return {**super().names, **self.prompt_names, "response_format": name}

@@ -11,6 +11,7 @@ from rase_core.logprobs import Logprobs
 from rase_core.neighbours.ollama import PARAMETERS, UNBOUNDED
 from rase_core.sampling.config import MAX_COUNT
 from rase_models.chat.options import ChatOptions
+from rase_models.chat.variables import EFFORT, THINKS
 from rase_models.constraints import ResponseFormat
 
 from rase_api.dialects import OLLAMA, Dialect
@@ -20,7 +21,7 @@ from rase_api.fields import Ignored, No, NoList, NoText, Stops, Strict, TopLogpr
 from rase_api.parameters import Body, TextRequest
 from rase_api.plans import FOR_EVER, Completions, Conversation, Plan
 from rase_api.schemas.response_format import ConstrainedRequest
-from rase_api.schemas.tools import MOST_TOOLS, ToolParam
+from rase_api.schemas.tools import MOST_TOOLS, VARIABLES, ToolParam
 from rase_api.serving import Messages
 
 SAMPLING: Mapping[str, str] = {f"options.{name}": field for name, field in PARAMETERS.items()}
@@ -118,8 +119,8 @@ class OllamaRequest(TextRequest, ConstrainedRequest):
 
     @property
     def names(self) -> Names:
-        """Field of GenerationConfig -> the name by which this request gave it."""
-        return {**super().names, "response_format": self.format_name}
+        """Field of GenerationConfig, or a template's variable -> the name by which this request gave it."""
+        return {**super().names, **dict.fromkeys(VARIABLES, "think"), "response_format": self.format_name}
 
     def own_format(self) -> tuple[bool, ResponseFormat | None]:
         """Tell whether there is a `format`, and what it demands. Raises UnenforceableFormat."""
@@ -142,8 +143,8 @@ class OllamaRequest(TextRequest, ConstrainedRequest):
         """Return what the template is told of thinking."""
         if self.think is None:
             return {}
-        effort = {"reasoning_effort": self.think} if isinstance(self.think, str) else {}
-        return {"enable_thinking": self.think is not False, **effort}
+        effort = {EFFORT: self.think} if isinstance(self.think, str) else {}
+        return {THINKS: self.think is not False, **effort}
 
     @property
     def is_streamed(self) -> bool:
@@ -233,7 +234,7 @@ class OllamaChat(OllamaRequest):
             [message.as_turn() for message in self.messages],
             is_continued=self.messages[-1].role == "assistant",
             response_format=self.constraint(),
-            options=ChatOptions(tools=tools, variables=self.variables()),
+            options=ChatOptions(tools=tools, variables=self.variables(), is_lenient=self._is_lenient),
             is_read=True,
             logprobs=self.told(),
         )
@@ -264,7 +265,7 @@ class OllamaGenerate(OllamaRequest):
         form = self.constraint()
         if self.raw:
             return Completions([self.prompt], response_format=form, logprobs=self.told())
-        options = ChatOptions(variables=self.variables())
+        options = ChatOptions(variables=self.variables(), is_lenient=self._is_lenient)
         messages = self._messages(self.prompt)
         return Conversation(
             messages, response_format=form, options=options, is_read=True, logprobs=self.told()

@@ -150,6 +150,11 @@ class ChatRequest(OpenAIRequest, ToolingRequest):
                 "'continue_final_message' needs a last message of the assistant.", "continue_final_message"
             )
 
+    @property
+    def names(self) -> Names:
+        """Field of GenerationConfig, or a template's variable -> the name by which this request gave it."""
+        return {**super().names, **self.variable_names}
+
     def told(self) -> Logprobs | None:
         """Return what is told of probabilities."""
         return Logprobs(self.top_logprobs or 0) if self.logprobs else None

@@ -7,6 +7,7 @@ from pydantic import BeforeValidator, Field
 from pydantic_core import PydanticCustomError
 from rase_core.logprobs import Logprobs
 from rase_models.chat.options import ChatOptions, ToolChoice
+from rase_models.chat.variables import EFFORT, THINKS
 from rase_models.constraints import ResponseFormat
 
 from rase_api.errors import InvalidValue, MissingParameter
@@ -16,7 +17,7 @@ from rase_api.plans import Conversation
 from rase_api.schemas.content import as_parts, joined
 from rase_api.schemas.response_format import ConstrainedRequest
 from rase_api.schemas.sampling import SAMPLING, SamplingRequest
-from rase_api.schemas.tools import MOST_TOOLS, FunctionParam, named_results, parsed_arguments
+from rase_api.schemas.tools import MOST_TOOLS, VARIABLES, FunctionParam, named_results, parsed_arguments
 
 
 class InputText(Strict):
@@ -124,8 +125,8 @@ class ReasoningOptions(Strict):
 
     def variables(self) -> dict[str, object]:
         """Return what the template is told."""
-        thinks = {"enable_thinking": False} if self.effort == "none" else {}
-        return {} if self.effort is None else {"reasoning_effort": self.effort, **thinks}
+        thinks = {THINKS: False} if self.effort == "none" else {}
+        return {} if self.effort is None else {EFFORT: self.effort, **thinks}
 
 
 class FunctionTool(FunctionParam):
@@ -180,8 +181,9 @@ class ResponsesRequest(SamplingRequest, ConstrainedRequest):
 
     @property
     def names(self) -> Names:
-        """Field of GenerationConfig -> the name by which this request gave it."""
-        return {**super().names, "response_format": self.format_name}
+        """Field of GenerationConfig, or a template's variable -> the name by which this request gave it."""
+        variables = dict.fromkeys(VARIABLES, "reasoning.effort")
+        return {**super().names, **variables, "response_format": self.format_name}
 
     def refuse_contradictions(self) -> None:
         """Refuse options of a stream that is none, items without what they need, and odd tools."""
@@ -206,6 +208,7 @@ class ResponsesRequest(SamplingRequest, ConstrainedRequest):
             tool_choice=choice.name if isinstance(choice, ChosenTool) else choice or ToolChoice.AUTO,
             parallel_tool_calls=self.parallel_tool_calls is not False,
             variables={} if self.reasoning is None else self.reasoning.variables(),
+            is_lenient=self._is_lenient,
         )
 
     def conversation_of(self) -> Conversation:

@@ -7,8 +7,10 @@ from pydantic import Field
 from rase_core.json_text import NotJson, parse_json
 from rase_models.chat.options import ChatOptions, ToolChoice
 from rase_models.chat.tool_calls import Tool
+from rase_models.chat.variables import EFFORT, THINKS
 
 from rase_api.errors import InvalidValue
+from rase_api.faults import Names
 from rase_api.fields import Ignored, Strict
 from rase_api.parameters import Body
 
@@ -89,7 +91,15 @@ class ToolingRequest(Body):
             tool_choice=choice.function.name if isinstance(choice, NamedTool) else choice or ToolChoice.AUTO,
             parallel_tool_calls=self.parallel_tool_calls is not False,
             variables=self._variables(),
+            is_lenient=self._is_lenient,
         )
+
+    @property
+    def variable_names(self) -> Names:
+        """Variable of the template -> the name by which this request gave it."""
+        given = {name: f"chat_template_kwargs.{name}" for name in self.chat_template_kwargs or ()}
+        own = {name: name for name in (THINKS, EFFORT) if getattr(self, name) is not None}
+        return {f"variables.{name}": path for name, path in (given | own).items()}
 
     def _variables(self) -> Mapping[str, object]:
         given = dict(self.chat_template_kwargs or {})
@@ -97,11 +107,13 @@ class ToolingRequest(Body):
             path = f"chat_template_kwargs.{name}"
             raise InvalidValue(f"'{path}' is not a variable of templates alone.", path)
         if self.reasoning_effort is not None:
-            given |= {"reasoning_effort": self.reasoning_effort}
-            given |= {"enable_thinking": False} if self.reasoning_effort == "none" else {}
-        return given | ({} if self.enable_thinking is None else {"enable_thinking": self.enable_thinking})
+            given |= {EFFORT: self.reasoning_effort}
+            given |= {THINKS: False} if self.reasoning_effort == "none" else {}
+        return given | ({} if self.enable_thinking is None else {THINKS: self.enable_thinking})
 
 
+VARIABLES = tuple(f"variables.{name}" for name in (THINKS, EFFORT))
+"""What errors call the variables of thinking; each API has its own words for them."""
 RESERVED = frozenset({"messages", "tools", "add_generation_prompt", "continue_final_message"})
 
 

@@ -8,7 +8,7 @@ from rase_core.errors import InvalidParameter
 
 from rase_models.chat.options import ChatOptions
 from rase_models.chat.parts import Content, Part, PartReader
-from rase_models.chat.reasoning import ReasoningReader, ThinkTags, begins_untold, think_tags
+from rase_models.chat.reasoning import ReasoningReader, ThinkTags, begins_untold, knows_thoughts, think_tags
 from rase_models.chat.reply import Reading
 from rase_models.chat.tool_calls.call_format import CallFormat
 from rase_models.chat.tool_calls.harmony import FINAL, HARMONY, HarmonyReader
@@ -20,9 +20,15 @@ _TAIL = 4096
 
 @dataclass(frozen=True, slots=True)
 class ChatDialect:
-    """The ways of one template; `calls` is None when it teaches no format that is known."""
+    """The ways of one template.
+
+    Attributes:
+        tags: of thoughts; those of most models where the template has none, as `knows_tags` tells.
+        calls: None when it teaches no format that is known.
+    """
 
     tags: ThinkTags
+    knows_tags: bool
     calls: CallFormat | None
 
     @property
@@ -34,6 +40,11 @@ class ChatDialect:
     def markers(self) -> tuple[str, ...]:
         """All that may be a token of its own, and must be seen to be understood."""
         return (self.tags.begin, self.tags.end, *(self.calls.markers if self.calls is not None else ()))
+
+    @property
+    def has_thoughts(self) -> bool:
+        """Whether the template knows of thoughts."""
+        return self.knows_tags or self.calls is HARMONY
 
     def is_thinking(self, prompt: str, continued: str = "") -> bool:
         """Whether a prompt ends where a thought is expected, or in one of the message that is `continued`."""
@@ -102,7 +113,7 @@ class _Reader:
 @lru_cache(maxsize=64)
 def chat_dialect(template: str) -> ChatDialect:
     """Return the ways of a template, by its source."""
-    return ChatDialect(think_tags(template), call_format(template))
+    return ChatDialect(think_tags(template), knows_thoughts(template), call_format(template))
 
 
 def _call_reader(form: CallFormat, options: ChatOptions, *, is_stream: bool) -> PartReader:

@@ -12,6 +12,7 @@ from jinja2 import Template, nodes, pass_context, pass_eval_context
 from jinja2.exceptions import SecurityError
 from jinja2.ext import Extension, loopcontrols
 from jinja2.filters import do_join
+from jinja2.meta import find_undeclared_variables
 from jinja2.parser import Parser
 from jinja2.runtime import Context, Macro
 from jinja2.sandbox import ImmutableSandboxedEnvironment
@@ -100,10 +101,17 @@ class TemplateEnvironment(ImmutableSandboxedEnvironment):
 
     def compile_bounded(self, source: str) -> Template:
         """Compile a template whose loops and values are counted. Raises TemplateError for a huge one."""
+        return self.from_string(bound(self._parsed(source), self))
+
+    def variables_of(self, source: str) -> frozenset[str]:
+        """Return the names that a template looks up and that are not the environment's own."""
+        return frozenset(find_undeclared_variables(self._parsed(source)) - self.globals.keys())
+
+    def _parsed(self, source: str) -> nodes.Template:
         parsed = self.parse(source)
         if any(True for _ in islice(parsed.find_all(nodes.Node), _MOST_NODES, None)):
             raise TemplateError(f"the chat template has more than {_MOST_NODES} parts")
-        return self.from_string(bound(parsed, self))
+        return parsed
 
     def is_safe_attribute(self, obj: Any, attr: str, value: Any) -> bool:
         """Allow only the known methods of plain values, and what the sandbox allows of others."""

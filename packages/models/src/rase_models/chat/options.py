@@ -28,6 +28,7 @@ _KINDS: Kinds = {
     "tool_choice": TEXT,
     "parallel_tool_calls": instance("True or False", bool),
     "variables": instance("a mapping", Mapping),
+    "is_lenient": instance("True or False", bool),
 }
 
 
@@ -43,12 +44,14 @@ class ChatOptions:
         tool_choice: whether it may, must not, or must; a ToolChoice, or the tool that it must call.
         parallel_tool_calls: whether an answer that must call may call more than once.
         variables: further variables of the template, plain JSON values: `enable_thinking` and the like.
+        is_lenient: whether variables that the template does not read are left out instead of refused.
     """
 
     tools: tuple[Tool, ...] = ()
     tool_choice: ToolChoice | str = ToolChoice.AUTO
     parallel_tool_calls: bool = True
     variables: Mapping[str, object] = field(default_factory=dict)
+    is_lenient: bool = False
 
     def __post_init__(self) -> None:
         check_arguments(_KINDS, **{name: getattr(self, name) for name in _KINDS})
@@ -73,10 +76,10 @@ class ChatOptions:
             return self.tools
         return tuple(tool for tool in self.active_tools if tool.name == self.tool_choice)
 
-    def template_values(self) -> dict[str, object]:
-        """Return the variables of the template."""
+    def template_tools(self) -> dict[str, object]:
+        """Return the variable of the template that tells of the tools."""
         tools = [tool.as_template_value() for tool in self.active_tools]
-        return {**self.variables, **({"tools": tools} if tools else {})}
+        return {"tools": tools} if tools else {}
 
 
 def check_options(options: object) -> None:

@@ -37,6 +37,11 @@ def think_tags(template: str) -> ThinkTags:
     return next((tags for tags in _KNOWN if tags.end in template), THINK)
 
 
+def knows_thoughts(template: str) -> bool:
+    """Whether a template's source has tags of thoughts."""
+    return any(tags.end in template for tags in _KNOWN)
+
+
 class _Stage(Enum):
     START = auto()
     THOUGHT = auto()

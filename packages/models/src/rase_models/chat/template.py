@@ -1,10 +1,10 @@
 """A chat template: jinja text that turns messages into a prompt."""
 
 import traceback
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from rase_core.errors import InvalidConversation, InvalidParameter, TemplateError
 
@@ -20,6 +20,11 @@ if TYPE_CHECKING:
 LONGEST = 1 << 16
 """The most characters of a template; the longest in use have about 20,000."""
 
+T = TypeVar("T")
+
+_EVERYWHERE = frozenset(
+    {"messages", "tools", "add_generation_prompt", "bos_token", "eos_token", "pad_token", "unk_token"}
+)
 _NONE = SpecialTokens({})
 _OPEN_END = "\ue000open\ue000 "  # ends in a space, to see whether the template trims the message
 _FAULTS = (
@@ -100,6 +105,13 @@ class ChatTemplate:
         """Check the template without rendering it; TemplateError names the line of a fault."""
         _ = self._compiled
 
+    @cached_property
+    def variables(self) -> frozenset[str]:
+        """The variables that the template reads besides those of every conversation. Raises TemplateError."""
+        from rase_models.chat.environment import TemplateEnvironment
+
+        return self._guarded(TemplateEnvironment().variables_of) - _EVERYWHERE - self.special_tokens.keys()
+
     def _run(self, chat: list[Message], variables: Mapping[str, object], add_generation_prompt: bool) -> str:
         template = self._compiled
         with spending(Budget()):
@@ -118,11 +130,15 @@ class ChatTemplate:
     def _compiled(self) -> "Template":
         from rase_models.chat.environment import TemplateEnvironment
 
+        return self._guarded(TemplateEnvironment().compile_bounded)
+
+    def _guarded(self, examine: Callable[[str], T]) -> T:
+        """Return what is found in the source; TemplateError names the line of a fault."""
         if len(self.source) > LONGEST:
             raise TemplateError(f"{self.name} has {len(self.source)} characters, more than {LONGEST}")
         try:
             with spending(Budget()):
-                return TemplateEnvironment().compile_bounded(self.source)
+                return examine(self.source)
         except _faults() as error:
             raise self._fault(error, getattr(error, "lineno", None)) from error
 

@@ -8,6 +8,7 @@ from typing import Any, Self
 from urllib.parse import unquote, urldefrag, urljoin
 
 from rase_core.errors import UnenforceableFormat
+from rase_core.json_text import json_words
 
 from rase_models.constraints.schema.keywords import CHECKS, DEFINITIONS, MANY, NAMED, ONE
 
@@ -37,7 +38,7 @@ class Place:
         """Refuse values that keywords of the schema here cannot have."""
         for key, value in schema.items():
             if key in CHECKS and not CHECKS[key][0](value):
-                raise self.refuse(key, f"expected {CHECKS[key][1]}, found {value!r}"[:300])
+                raise self.refuse(key, f"expected {CHECKS[key][1]}, found {json_words(value)}"[:300])
 
     def refuse(self, keyword: str, why: str) -> UnenforceableFormat:
         """Return the error of a keyword of the schema here."""

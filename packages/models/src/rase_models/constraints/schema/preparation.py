@@ -4,6 +4,7 @@ from functools import partial
 from typing import Any
 
 from rase_core.errors import UnenforceableFormat
+from rase_core.json_text import json_words
 
 from rase_models.constraints.schema.budget import Budget, Exhausted
 from rase_models.constraints.schema.document import Place, SchemaDocument
@@ -59,7 +60,8 @@ class Preparation:
             return schema
         if not isinstance(schema, dict):
             raise UnenforceableFormat(
-                "json_schema", f"expected an object or a boolean at {place.pointer}, found {schema!r}"[:300]
+                "json_schema",
+                f"expected an object or a boolean at {place.pointer}, found {json_words(schema)}"[:300],
             )
         self.spend()
         place = place.within(schema)
