@@ -357,7 +357,7 @@ def test_what_a_real_template_writes_of_a_call_is_read_back(path: Path) -> None:
     call = {"name": "get_weather", "arguments": {"city": CITY, "days": 2}}
     calls = [{"id": "abcdefghi", "type": "function", "function": call}]
     turns: list[Mapping[str, object]] = [user, {"role": "assistant", "content": "", "tool_calls": calls}]
-    values = OPTIONS.template_values()
+    values = OPTIONS.template_tools()
     try:
         prompt = template.render([user], add_generation_prompt=True, continue_final_message=False, **values)
         whole = template.render(turns, add_generation_prompt=False, continue_final_message=False, **values)
