@@ -3,7 +3,9 @@
 import gc
 import importlib.util
 import os
+import signal
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -28,6 +30,14 @@ if sys.dont_write_bytecode:
 def pytest_collection_finish() -> None:
     """Look for garbage only among what tests make."""
     gc.freeze()
+
+
+@pytest.fixture(autouse=True)
+def _interrupts() -> Iterator[None]:
+    """Let SIGINT be heard, here and in children: who is started in a shell's background ignores it."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
 
 
 @pytest.fixture(scope="session")

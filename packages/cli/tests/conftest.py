@@ -2,10 +2,9 @@
 
 import os
 import shutil
-import signal
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -15,14 +14,6 @@ from rase_models.backends.cpu.kernel_cache import cache_directory
 from rase_models.engine import Engine
 
 Run = Callable[..., subprocess.CompletedProcess[str]]
-
-
-@pytest.fixture(autouse=True)
-def _interrupts() -> Iterator[None]:
-    """Let SIGINT be heard, here and in children: who is started in a shell's background ignores it."""
-    before = signal.signal(signal.SIGINT, signal.default_int_handler)
-    yield
-    signal.signal(signal.SIGINT, before)
 
 
 @pytest.fixture
