@@ -17,9 +17,13 @@ HEAVY = ("numba", "llvmlite", "mlx", "cupy", "gguf", "transformers", "huggingfac
 
 def project(name: str) -> dict[str, Any]:
     """Read the [project] table of a package."""
-    text = (ROOT / "packages" / name / "pyproject.toml").read_text()
-    table: dict[str, Any] = tomllib.loads(text)["project"]
+    table: dict[str, Any] = settings(ROOT / "packages" / name)["project"]
     return table
+
+
+def settings(folder: Path) -> dict[str, Any]:
+    """Read a folder's pyproject.toml."""
+    return tomllib.loads((folder / "pyproject.toml").read_text())
 
 
 def test_all_packages_have_one_version() -> None:
@@ -31,6 +35,13 @@ def test_siblings_are_pinned_to_the_version(name: str) -> None:
     table = project(name)
     needs = [need for need in table["dependencies"] if need.startswith("rase-")]
     assert all(need.endswith(f"=={table['version']}") for need in needs), needs
+
+
+@pytest.mark.parametrize("name", PACKAGES)
+def test_the_tests_of_a_package_need_no_other_versions_than_those_of_the_workspace(name: str) -> None:
+    groups = settings(ROOT)["dependency-groups"]
+    own = settings(ROOT / "packages" / name)["dependency-groups"]["test"]
+    assert set(own) <= {*groups["test"], *groups["demo"]}
 
 
 @pytest.mark.parametrize("name", PACKAGES)
