@@ -162,21 +162,20 @@ def test_a_failure_in_the_middle_is_the_last_event() -> None:
     assert last["response"]["error"] == {"code": "server_error", "message": "out of memory"}
 
 
-def test_the_official_client_works_unchanged(client: httpx.Client) -> None:
-    with openai.OpenAI(base_url=f"{client.base_url}/v1", api_key="none", max_retries=0) as user:
-        answer = user.responses.create(model="demo", input="Hi")
-        assert (answer.output_text, answer.status) == ("Paris.", "completed")
-        again = [{"role": "user", "content": "Hi"}, *answer.output, {"role": "user", "content": "More"}]
-        taken = cast(ResponseInputParam, again)  # items of an answer go back as they are
-        assert user.responses.create(model="demo", input=taken).output_text == "Paris."
-        with user.responses.stream(model="demo", input="Hi") as stream:
-            deltas = [event.delta for event in stream if event.type == "response.output_text.delta"]
-            final = stream.get_final_response()
-        assert "".join(deltas) == final.output_text == "Paris."
-        with pytest.raises(openai.BadRequestError, match="previous_response_id"):
-            user.responses.create(model="demo", input="Hi", previous_response_id="resp_1")
-        with pytest.raises(openai.NotFoundError, match="registered: demo, other"):
-            user.responses.create(model="nope", input="Hi")
+def test_the_official_client_works_unchanged(official: openai.OpenAI) -> None:
+    answer = official.responses.create(model="demo", input="Hi")
+    assert (answer.output_text, answer.status) == ("Paris.", "completed")
+    again = [{"role": "user", "content": "Hi"}, *answer.output, {"role": "user", "content": "More"}]
+    taken = cast(ResponseInputParam, again)  # items of an answer go back as they are
+    assert official.responses.create(model="demo", input=taken).output_text == "Paris."
+    with official.responses.stream(model="demo", input="Hi") as stream:
+        deltas = [event.delta for event in stream if event.type == "response.output_text.delta"]
+        final = stream.get_final_response()
+    assert "".join(deltas) == final.output_text == "Paris."
+    with pytest.raises(openai.BadRequestError, match="previous_response_id"):
+        official.responses.create(model="demo", input="Hi", previous_response_id="resp_1")
+    with pytest.raises(openai.NotFoundError, match="registered: demo, other"):
+        official.responses.create(model="nope", input="Hi")
 
 
 @pytest.mark.parametrize(("path", "form"), [("/v1/embeddings", dict), ("/api/embed", str)])

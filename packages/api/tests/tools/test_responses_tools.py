@@ -6,20 +6,9 @@ import httpx
 import openai
 import pytest
 from rase_api.testing import ScriptedEngine
-from rase_api.testing_tools import CITY, USER, asked, calling_engine
+from rase_api.testing_tools import CITY, USER, asked
 from rase_models.chat.options import ToolChoice
 from rase_models.constraints import ResponseFormat
-
-
-@pytest.fixture(scope="module")
-def engine() -> ScriptedEngine:
-    return calling_engine()
-
-
-@pytest.fixture(scope="module")
-def official(client: httpx.Client) -> openai.OpenAI:
-    return openai.OpenAI(base_url=f"{client.base_url}/v1", api_key="none", max_retries=0)
-
 
 RESPONSE: dict[str, Any] = {
     "model": "demo",

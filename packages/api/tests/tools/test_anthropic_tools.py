@@ -7,14 +7,8 @@ import anthropic
 import httpx
 import pytest
 from rase_api.testing import ScriptedEngine
-from rase_api.testing_tools import CITY, USER, asked, calling_engine
+from rase_api.testing_tools import CITY, USER, asked
 from rase_models.chat.options import ToolChoice
-
-
-@pytest.fixture(scope="module")
-def engine() -> ScriptedEngine:
-    return calling_engine()
-
 
 ANTHROPIC: dict[str, Any] = {
     "model": "demo",

@@ -10,7 +10,7 @@ import openai
 import pytest
 from rase_api.app import create_app
 from rase_api.testing import ScriptedEngine, served
-from rase_api.testing_tools import CLOCK, TEMPLATE, USER, WEATHER, asked, calling_engine
+from rase_api.testing_tools import CLOCK, TEMPLATE, USER, WEATHER, asked
 from rase_models import Engine
 from rase_models.chat.options import ToolChoice
 from rase_models.constraints import ResponseFormat
@@ -24,16 +24,6 @@ MADE: dict[str, object] = {
 }
 ASKED: dict[str, object] = {"role": "assistant", "content": None, "tool_calls": [MADE]}
 TOLD = {"role": "tool", "tool_call_id": "c1", "content": "Rain."}
-
-
-@pytest.fixture(scope="module")
-def engine() -> ScriptedEngine:
-    return calling_engine()
-
-
-@pytest.fixture(scope="module")
-def official(client: httpx.Client) -> openai.OpenAI:
-    return openai.OpenAI(base_url=f"{client.base_url}/v1", api_key="none", max_retries=0)
 
 
 def test_a_whole_answer_has_thought_content_and_calls(client: httpx.Client) -> None:
