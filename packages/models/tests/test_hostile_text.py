@@ -8,7 +8,9 @@ import pytest
 from rase_core.errors import UnenforceableFormat
 from rase_models.chat.dialect import chat_dialect
 from rase_models.chat.options import ChatOptions
-from rase_models.chat.parts import Content
+from rase_models.chat.parts import Content, ToolCall
+from rase_models.chat.reply import Reply
+from rase_models.chat.tool_calls import Tool
 from rase_models.chat.tool_calls.whole_pattern import whole_pattern
 from rase_models.constraints import FormatCompiler, ResponseFormat
 from rase_models.constraints.reasons import reason_in
@@ -59,9 +61,11 @@ def test_long_formats_that_are_wrong_are_refused_with_the_reason_at_once(
     assert time.thread_time() - started < MOST_SECONDS
 
 
-GLM, CODER = "<tool_call>a<arg_key></arg_key>\n<arg_value>", "<tool_call>\n<function="
+GLM, CODER = "<tool_call>a<arg_key></arg_key>\n<arg_value>", "<tool_call>\n<function=<parameter="
 DEEPSEEK = "<｜tool▁call▁begin｜>function<｜tool▁sep｜>a"
 KIMI = "<|tool_call_begin|>a"
+KIMI_END = " b<|tool_call_argument_begin|>{}<|tool_call_end|>"
+CALL = ChatOptions(tools=(Tool("a", "", {}),))
 
 
 @pytest.mark.parametrize(
@@ -70,26 +74,39 @@ KIMI = "<|tool_call_begin|>a"
         (GLM, "<tool_call>a", "<arg_key></arg_key><arg_value>", "</tool_call>"),
         (GLM, "<tool_call>a", "<arg_key>", "</tool_call>"),
         (CODER, "<tool_call><function=a>", "<parameter=a>", "</tool_call>"),
+        (CODER, "<tool_call><function=a>", "<parameter=", "</tool_call>"),
         (CODER, "<tool_call><function=a>", " ", "x</tool_call>"),
         (f"{DEEPSEEK} ```json", DEEPSEEK, " ", "b<｜tool▁call▁end｜>"),
         (f"{DEEPSEEK} ```json", DEEPSEEK, "\n```", "b<｜tool▁call▁end｜>"),
-        (f"{KIMI}<|tool_call_argument_begin|>", KIMI, " ", "b<|tool_call_argument_begin|><|tool_call_end|>"),
-        (f"{KIMI}<|tool_call_argument_begin|>", KIMI, ":1", "b<|tool_call_argument_begin|><|tool_call_end|>"),
+        (f"{KIMI}<|tool_call_argument_begin|>", KIMI, " ", KIMI_END),
+        (f"{KIMI}<|tool_call_argument_begin|>", KIMI, ":1", KIMI_END),
         ('<minimax:tool_call><invoke name="', '<invoke name="', " ", "</invoke>"),
         ('<minimax:tool_call><invoke name="', '<invoke name="a">', '<parameter name="b">', "</invoke>"),
-        ('<tool_call>{"name": "a"}</tool_call>', '<tool_call>{"name": "', "</tool_call>", "x"),
+        ('<tool_call>"name", "arguments"</tool_call>', '<tool_call>{"name": "', "</tool_call>", "x"),
     ],
 )
-def test_what_looks_like_a_call_and_is_none_is_content_at_once(
+def test_what_looks_like_a_call_and_is_none_is_told_at_once(
     template: str, start: str, text: str, end: str
 ) -> None:
-    reader = chat_dialect(template).reading("", ChatOptions()).reader()
+    reading = chat_dialect(template).reading("", CALL)
     answer = f"{start}{many(text)}{end}"
     started = time.thread_time()
-    parts = [part for at in range(0, len(answer), 100) for part in reader.push(answer[at : at + 100])]
+    assert reading.read(answer) == Reply(answer)
+    reader = reading.reader()
+    parts = [part for at in range(0, len(answer), 16) for part in reader.push(answer[at : at + 16])]
     parts += reader.finish()
     assert time.thread_time() - started < MOST_SECONDS
-    assert all(isinstance(part, Content) for part in parts)
+    assert "".join(part.text for part in parts if isinstance(part, Content)) in (answer, "")
+    assert all(part.name == "a" for part in parts if isinstance(part, ToolCall))
+
+
+def test_a_stream_tells_of_an_argument_with_a_long_name_when_its_call_ends() -> None:
+    name, calls = "b" * 5000, "<arg_key>{}</arg_key><arg_value>1</arg_value><arg_key>c</arg_key><arg_value>2"
+    reader = chat_dialect(GLM).reading("", CALL).reader()
+    answer = f"<tool_call>a\n{calls.format(name)}</arg_value></tool_call>"
+    parts = [part for at in range(0, len(answer), 16) for part in reader.push(answer[at : at + 16])]
+    reply = Reply.of([*parts, *reader.finish()])
+    assert [json.loads(call.arguments) for call in reply.tool_calls] == [{name: 1, "c": 2}]
 
 
 @pytest.mark.parametrize("end", ["", "\\", "]"])

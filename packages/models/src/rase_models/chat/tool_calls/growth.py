@@ -12,7 +12,10 @@ from rase_models.chat.tool_calls.tool import Tool, Tools
 from rase_models.chat.tool_calls.typed_arguments import is_text, properties_of, typed_arguments
 
 _LONGEST_HEAD = 1024
-"""Characters; it is looked for again with each piece of text. A call whose head is longer comes whole."""
+"""Characters of what begins a call or an argument, which is looked for again with each piece of text.
+
+A call whose head is longer comes whole, and an argument whose head is longer when its call ends.
+"""
 
 
 class ArgumentReader(Protocol):
@@ -24,8 +27,8 @@ class ArgumentReader(Protocol):
     def take(self, text: str) -> tuple[str, int]:
         """Return the JSON that became certain, and how many characters of the text that used up."""
 
-    def close(self) -> str:
-        """Return what the object lacks, where the call has ended as it should."""
+    def close(self, rest: str) -> str:
+        """Return what the object lacks, where the call has ended as it should; `rest` was not used up."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +58,7 @@ class JsonArguments:
                 return text[: at + 1], at + 1
         return text, len(text)
 
-    def close(self) -> str:
+    def close(self, rest: str) -> str:
         """Return nothing."""
         return ""
 
@@ -106,11 +109,14 @@ class TaggedArguments:
 
     def take(self, text: str) -> tuple[str, int]:
         """Return the JSON of the arguments and parts of arguments in the text."""
+        return self._take(text, _LONGEST_HEAD)
+
+    def _take(self, text: str, longest_head: int) -> tuple[str, int]:
         pieces: list[str] = []
         at = 0
         while True:
             if not self._is_open:
-                opening = self._tags.opening.match(text, at)
+                opening = self._tags.opening.match(text, at, at + longest_head)
                 if opening is None:
                     return "".join(pieces), at
                 at = opening.end()
@@ -124,9 +130,10 @@ class TaggedArguments:
             at -= len(self._held.take_all())
             self._is_open = False
 
-    def close(self) -> str:
-        """Return the end of the object."""
-        return "{}" if self._before == "{" else "}"
+    def close(self, rest: str) -> str:
+        """Return the end of the object, and before it the arguments that have come too late."""
+        late, _ = self._take(rest, len(rest))
+        return late + ("{}" if self._before == "{" else "}")
 
     def _begin(self, opening: "re.Match[str]") -> str:
         key, said = opening[1].strip(), opening.group(2) if self._tags.opening.groups > 1 else None
@@ -179,8 +186,9 @@ class GrowingCalls:
 
     def close(self, *, is_right: bool) -> list[Part]:
         """Return what the last call lacks, where it `is_right`, and forget the rest of the text."""
-        arguments, self._arguments, self._rest = self._arguments, None, ""
-        lacking = arguments.close() if arguments is not None and is_right else ""
+        arguments, rest = self._arguments, self._rest
+        self._arguments, self._rest = None, ""
+        lacking = arguments.close(rest) if arguments is not None and is_right else ""
         return [ArgumentPiece(self.begun - 1, lacking)] if lacking else []
 
     def whole(self, calls: Sequence[tuple[str, str]]) -> list[Part]:

@@ -16,7 +16,7 @@ _COUNT = re.compile(r":\d+$")
 def _parse(text: str, tools: Tools) -> Sequence[Call]:
     head, marker, arguments = text.partition(_ARGUMENTS)
     name = _COUNT.sub("", head.strip().removeprefix("functions."))
-    if not marker or not name or "\n" in name:
+    if not marker or len(name.split()) != 1:
         raise MalformedCall(text)
     return [Call(name, json_object(arguments))]
 
