@@ -58,10 +58,14 @@ is spelt out, the prompt is a plain text.
 - Other user-defined tokens are found everywhere (`<think>` in many files), as they are in other texts.
 - A template that looks for a control token in what a user wrote (`'<|im_end|>' in content`), or for the first
   character of one, does not find it.
-- A template that makes something else of a message may make a control token of it: by taking out the middle,
-  by another case, by writing the beginning and the end of one around a value (`<|{{ message.name }}|>`). So
-  may two strings, of which one ends and the other begins with letters and digits alone, where a control token
-  has no other characters.
+- What a template takes out of a message (`content.replace('/no_think', '')`) leaves no control token either:
+  it is rendered once more with the first character of each token replaced wherever strings have it, or the
+  second one, and that counts where the prompt is the same. A template that both looks for such a character in
+  a message and takes something out may make one.
+- A template that makes something else of a message may make a control token of it: by another case, by
+  writing the beginning and the end of one around a value (`<|{{ message.name }}|>`). So may two strings, of
+  which one ends and the other begins with letters and digits alone, where a control token has no other
+  characters.
 - Control tokens that a `tokenizer.json` finds in normalised text (`normalized`, which hardly any has) are
   known by their own spelling alone, not by one that is normalised to it (`</S>`).
 - A prompt that is text already (`/v1/completions`, `generate`, `count_tokens`), also one that `render` or

@@ -22,6 +22,7 @@ SMOLLM = (
     "{% for m in messages %}{{ m.content | replace('/no_think', '') | replace('/think', '') }}\n{% endfor %}"
     "{{ '<think>\n' if ns.thinks else '<think>\n\n</think>\n' }}"
 )
+ALWAYS = "{{ messages[0].content }}<think>\n{# ends in </think> #}"
 CHAT = "/v1/chat/completions"
 
 
@@ -50,6 +51,7 @@ def prompts(tmp_path_factory: pytest.TempPathFactory) -> Iterator[httpx.Client]:
         engine.import_model(weights, "demo", chat_template=QWEN)
         engine.import_model(weights, "smollm", chat_template=SMOLLM)
         engine.import_model(weights, "plain", chat_template="chatml")
+        engine.import_model(weights, "always", chat_template=ALWAYS)
         with served(create_app(engine)) as url, httpx.Client(base_url=url, timeout=30) as client:
             yield client
 
@@ -130,6 +132,26 @@ def test_a_setting_that_the_template_does_not_read_is_refused_by_its_name(
     answer = prompts.post(path, json={"model": "demo", **fields})
     assert answer.status_code == 400
     assert f"'{name}'" in answer.text and "it reads enable_thinking" in answer.text
+
+
+@pytest.mark.parametrize(
+    ("path", "fields", "name"),
+    [
+        (CHAT, {"messages": ASKED, "reasoning_effort": "none"}, "reasoning_effort"),
+        (f"{CHAT}/input_tokens", {"messages": ASKED, "reasoning_effort": "none"}, "reasoning_effort"),
+        (CHAT, {"messages": ASKED, "enable_thinking": False}, "enable_thinking"),
+        (CHAT, {"messages": ASKED, "reasoning_effort": "none", "enable_thinking": False}, "enable_thinking"),
+        ("/apply-template", {"messages": ASKED, "reasoning_effort": "none"}, "reasoning_effort"),
+        ("/v1/responses", {"input": "Why?", "reasoning": {"effort": "none"}}, "reasoning.effort"),
+        ("/api/chat", {"messages": ASKED, "think": False}, "think"),
+    ],
+)
+def test_a_model_that_always_thinks_refuses_not_to_by_the_name_that_asked(
+    prompts: httpx.Client, path: str, fields: dict[str, object], name: str
+) -> None:
+    answer = prompts.post(path, json={"model": "always", **fields})
+    assert answer.status_code == 400
+    assert f"'{name}': expected thinking, or nothing: the chat template always" in answer.text
 
 
 @pytest.mark.parametrize("kind", ["adaptive", "enabled", "disabled"])

@@ -94,6 +94,14 @@ def test_a_lenient_request_loses_it_with_a_warning(
     options = ChatOptions(variables={"mood": "calm"}, is_lenient=True)
     with caplog.at_level(logging.WARNING):
         assert chat_prompt(ChatTemplate(PLAIN), tokenizer, ASKED, options) == "Why?"
-    assert "variables.mood" in caplog.text
+    assert "left out: ['mood']" in caplog.text
     with pytest.raises(InvalidParameter):
         chat_prompt(ChatTemplate(PLAIN), tokenizer, ASKED, ChatOptions(variables={"mood": "calm"}))
+
+
+def test_many_strange_variables_make_one_short_warning(caplog: pytest.LogCaptureFixture) -> None:
+    given: dict[str, object] = {f"name\n{number}" * 100: number for number in range(1000)}
+    with caplog.at_level(logging.WARNING):
+        assert told_variables(given, frozenset(), has_thoughts=False, is_lenient=True) == {}
+    (record,) = caplog.records
+    assert len(record.getMessage()) < 300 and "\n" not in record.getMessage()

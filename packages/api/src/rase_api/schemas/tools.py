@@ -99,6 +99,8 @@ class ToolingRequest(Body):
         """Variable of the template -> the name by which this request gave it."""
         given = {name: f"chat_template_kwargs.{name}" for name in self.chat_template_kwargs or ()}
         own = {name: name for name in (THINKS, EFFORT) if getattr(self, name) is not None}
+        if self.reasoning_effort == "none":
+            own.setdefault(THINKS, EFFORT)
         return {f"variables.{name}": path for name, path in (given | own).items()}
 
     def _variables(self) -> Mapping[str, object]:

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import chain
 
-from rase_core.errors import InvalidConversation
+from rase_core.errors import InvalidConversation, TemplateError
 
 from rase_models.chat.private_characters import escaped, texts_of, unused_characters
 from rase_models.tokenizers.prompt_text import PromptText
@@ -15,6 +15,35 @@ _VARIABLES = frozenset(("documents",))
 Values = Mapping[str, object]
 """In the plain types of JSON."""
 
+Render = Callable[["MarkedConversation"], str]
+
+
+def prompt_of(
+    messages: Sequence[Values],
+    variables: Values,
+    controls: SpecialTokens,
+    written: Iterable[str],
+    render: Render,
+) -> str:
+    """Return the prompt that `render` makes, in which nothing from outside spells a control token.
+
+    A template may join what stood apart within a string, as it does when it takes `/no_think` out. So it is
+    rendered once more with a character of each control token marked wherever strings have it, which counts
+    where the prompt is the same: a template that looks for such a character may write another one.
+    """
+    marked = MarkedConversation(messages, variables, controls, written)
+    prompt = marked.read(render(marked))
+    for characters in _characters_of(controls):
+        if marked.has(characters):
+            try:
+                thorough = MarkedConversation(messages, variables, controls, written, characters)
+                other = thorough.read(render(thorough))
+            except (InvalidConversation, TemplateError):
+                continue
+            if other == prompt:
+                return other
+    return prompt
+
 
 class MarkedConversation:
     """A conversation in which no control token is spelt out by what comes from outside.
@@ -25,21 +54,35 @@ class MarkedConversation:
     """
 
     def __init__(
-        self, messages: Sequence[Values], variables: Values, controls: SpecialTokens, written: Iterable[str]
+        self,
+        messages: Sequence[Values],
+        variables: Values,
+        controls: SpecialTokens,
+        written: Iterable[str],
+        everywhere: frozenset[str] = frozenset(),
     ) -> None:
-        """`written` is what the template has of its own. Raises InvalidConversation for want of a mark."""
+        """`written` is what the template has of its own, `everywhere` has a private character always.
+
+        Raises InvalidConversation for want of a mark.
+        """
         self._controls = controls
-        texts = set(texts_of(*_outside(messages, variables)))
-        replaced = sorted({text[place] for text in texts for place in self._places(text)})
+        self._texts = set(texts_of(*_outside(messages, variables)))
+        places = {text[place] for text in self._texts for place in self._places(text)}
+        replaced = sorted(places | everywhere)
         self._mark, self._stand_ins = "", dict[str, str]()
         if replaced:
             unused = unused_characters(*messages, *variables.items(), *written)
             self._mark = _next(unused)
             self._stand_ins = {character: _next(unused) for character in replaced}
+        self._everywhere = str.maketrans({character: self._stand_ins[character] for character in everywhere})
         self.messages = [self._message(message) for message in messages]
         self.variables = {
             key: self._broken(value) if key in _VARIABLES else value for key, value in variables.items()
         }
+
+    def has(self, characters: Iterable[str]) -> bool:
+        """Whether one of the characters is in what comes from outside."""
+        return any(character in text for text in self._texts for character in characters)
 
     def read(self, rendered: str) -> str:
         """Return the prompt that these were rendered to."""
@@ -73,10 +116,17 @@ class MarkedConversation:
         for place in sorted(set(self._places(text))):
             pieces += text[start:place], self._stand_ins[text[place]]
             start = place + 1
-        return "".join((*pieces, text[start:]))
+        return "".join((*pieces, text[start:])).translate(self._everywhere)
 
     def _places(self, text: str) -> Iterator[int]:
         return chain(self._controls.places(text), self._controls.edges.places(text))
+
+
+def _characters_of(controls: SpecialTokens) -> Iterator[frozenset[str]]:
+    """Yield what the tokens begin with, and what comes second; no letters, of which names consist."""
+    for at in range(2):
+        found = {token[at] for token in controls.texts if len(token) > at}
+        yield frozenset(character for character in found if not (character.isalnum() or character == "_"))
 
 
 def _outside(messages: Sequence[Values], variables: Values) -> Iterator[object]:

@@ -10,7 +10,7 @@ from rase_core.errors import InvalidConversation, InvalidParameter, TemplateErro
 
 from rase_models.chat.budget import Budget, spending, whole_size
 from rase_models.chat.messages import Message, plain, plain_messages
-from rase_models.chat.outside import MarkedConversation
+from rase_models.chat.outside import MarkedConversation, prompt_of
 from rase_models.chat.tool_calls.told_calls import with_told_calls
 from rase_models.tokenizers.special_tokens import SpecialTokens
 
@@ -94,12 +94,14 @@ class ChatTemplate:
         chat = with_told_calls(chat, self.source)
         variables = {key: _variable(key, value) for key, value in extra.items()}
         written = (self.source, *self.special_tokens.values())
-        marked = MarkedConversation(chat, variables, controls or _NONE, written)
-        chat = marked.messages
-        if continue_final_message:
-            _leave_open(chat)
-        text = self._run(chat, marked.variables, add_generation_prompt and not continue_final_message)
-        return marked.read(self._cut_open(text) if continue_final_message else text)
+
+        def rendered(marked: MarkedConversation) -> str:
+            if not continue_final_message:
+                return self._run(marked.messages, marked.variables, add_generation_prompt)
+            _leave_open(marked.messages)
+            return self._cut_open(self._run(marked.messages, marked.variables, False))
+
+        return prompt_of(chat, variables, controls or _NONE, written, rendered)
 
     def compile(self) -> None:
         """Check the template without rendering it; TemplateError names the line of a fault."""

@@ -4,6 +4,7 @@ import logging
 from collections.abc import Mapping, Set
 
 from rase_core.errors import InvalidParameter
+from rase_core.errors.engine_error import shown
 
 THINKS, EFFORT = "enable_thinking", "reasoning_effort"
 _NO_EFFORT = "none"
@@ -22,15 +23,18 @@ def told_variables(
     `has_thoughts`, none where it has not. Any other raises InvalidParameter, or is logged when lenient.
     """
     told: dict[str, object] = {}
+    lost: list[str] = []
     for name, value in given.items():
         known = _known_as(name, given, read)
         if known is not None:
             told[known] = value
         elif not _is_idle(name, value, given, has_thoughts=has_thoughts):
-            error = InvalidParameter(f"variables.{name}", value, _expected(name, read, has_thoughts))
-            if not is_lenient:
-                raise error
-            _logger.warning("a variable was left out: %s", error.message)
+            lost.append(name)
+    if lost and not is_lenient:
+        expected = _expected(lost[0], read, has_thoughts)
+        raise InvalidParameter(f"variables.{lost[0]}", given[lost[0]], expected)
+    if lost:
+        _logger.warning("variables that the chat template does not read were left out: %s", shown(lost))
     return told
 
 
@@ -51,6 +55,6 @@ def _is_idle(name: str, value: object, given: Mapping[str, object], *, has_thoug
 def _expected(name: str, read: Set[str], has_thoughts: bool) -> str:
     if name == THINKS:
         always = "always lets the model think" if has_thoughts else "knows of no thinking"
-        return f"{str(has_thoughts).lower()} or nothing: the chat template {always}"
+        return f"{'thinking' if has_thoughts else 'no thinking'}, or nothing: the chat template {always}"
     names = f"it reads {', '.join(sorted(read))}" if read else "it reads none"
     return f"nothing: the chat template reads no such variable ({names})"

@@ -40,6 +40,11 @@ class SpecialTokens:
         if start < len(text):
             yield text[start:]
 
+    @property
+    def texts(self) -> Collection[str]:
+        """What the tokens are written as."""
+        return self._ids.keys()
+
     @cached_property
     def edges(self) -> TokenEdges:
         """What finds parts of the tokens at the beginning and the end of a text."""
