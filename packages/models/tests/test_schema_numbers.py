@@ -1,7 +1,9 @@
 """Numbers of schemas: what is admitted is within them exactly, and what is refused has none."""
 
+import math
 import operator
 from collections.abc import Callable
+from contextlib import suppress
 from fractions import Fraction
 from typing import Any
 
@@ -180,3 +182,58 @@ def test_numbers_that_are_not_there_or_not_told_are_refused_with_the_reason(
 ) -> None:
     with pytest.raises(UnenforceableFormat, match=word):
         JUDGE.admits_text(ResponseFormat.json_schema(schema), "0")
+
+
+@given(st.floats(-1e15, 1e15, allow_subnormal=False).filter(lambda value: "e" not in repr(value)))
+@settings(deadline=None, max_examples=300)
+def test_a_number_of_many_digits_is_not_taken_for_its_neighbour(value: float) -> None:
+    for end in (-math.inf, math.inf):
+        with suppress(UnenforceableFormat):
+            form = ResponseFormat.json_schema({"enum": [value]})
+            assert not JUDGE.admits(form, math.nextafter(value, end))
+    for key in ("exclusiveMinimum", "exclusiveMaximum"):
+        with suppress(UnenforceableFormat):
+            assert not JUDGE.admits(ResponseFormat.json_schema({"type": "number", key: value}), value)
+
+
+@pytest.mark.parametrize("value", [0.30000000000000004, 12345.678901234567, 1 / 3, 0.0001])
+def test_most_numbers_of_many_digits_are_told(value: float) -> None:
+    assert JUDGE.admits(ResponseFormat.json_schema({"enum": [value]}), value)
+
+
+@pytest.mark.parametrize(
+    ("schema", "words"),
+    [
+        ({"enum": [123456789.12345679]}, "'enum' at #: .*too many digits"),
+        ({"type": "number", "exclusiveMaximum": 123456789.12345679}, "limits have too many digits"),
+        ({"type": "number", "exclusiveMinimum": 1000000000000000.5}, "limits have too many digits"),
+        ({"type": "number", "multipleOf": 3e-17}, "multiples of 3e-17 cannot be told exactly"),
+        ({"type": "number", "multipleOf": 3e-9}, "multiples of 3e-09 cannot be told exactly"),
+        ({"type": "number", "multipleOf": 10**400}, "multiples of numbers beyond 4294967295"),
+        (
+            {"allOf": [{"multipleOf": 10**4000 + i} for i in (1, 3)], "type": "integer"},
+            "multiples of numbers",
+        ),
+        ({"type": "integer", "multipleOf": 10**4200, "maximum": 10**4200, "minimum": 1}, "too many digits"),
+    ],
+)
+def test_numbers_that_would_become_others_are_refused(schema: Schema, words: str) -> None:
+    with pytest.raises(UnenforceableFormat, match=words) as caught:
+        JUDGE.admits_text(ResponseFormat.json_schema(schema), "1")
+    assert len(caught.value.reason) < 300
+
+
+def decimals(value: Fraction, places: int) -> str:
+    digits = str(int(value * 10**places)).rjust(places + 1, "0")
+    return f"{digits[:-places]}.{digits[-places:]}"
+
+
+@pytest.mark.parametrize("step", [1e-9, 3e-8, 0.00012, 4.29])
+def test_small_steps_are_exact(step: float) -> None:
+    form = ResponseFormat.json_schema({"type": "number", "multipleOf": step})
+    places = next(i for i in range(20) if 10**i % exact(step).denominator == 0)
+    for number in (0, 1, 3, 7, 4_294_967_295, 10**12 + 1):
+        text = decimals(number * exact(step), places)
+        assert JUDGE.admits_text(form, text)
+        near = decimals(number * exact(step) + Fraction(1, 10**places), places)
+        assert JUDGE.admits_text(form, near) is ((exact(near) / exact(step)).denominator == 1)

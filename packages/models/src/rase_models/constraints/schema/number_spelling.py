@@ -1,8 +1,11 @@
 """Numbers in the keywords of llguidance, which reckons with floating-point numbers."""
 
 import math
+import sys
 from fractions import Fraction
 from typing import Any
+
+from rase_core.errors.engine_error import shown
 
 from rase_models.constraints.schema.keywords import MOST, Schema
 from rase_models.constraints.schema.negation import Inexpressible
@@ -16,6 +19,9 @@ _MOST_STEP = 2**32 - 1
 
 _NEXT_TO_ZERO = Fraction(1, 10**18)
 """What numbers begin with that end below 1, where 0 is none of them."""
+
+_MOST_READ_PLACES = 8
+"""Behind the point of a step: with more, llguidance reckons beyond 32 bits, and 1 is a multiple of 3e-17."""
 
 _DIVISORS = sorted(2**twos * 5**fives for twos in range(12) for fives in range(6))
 _MOST_PLACES = 400
@@ -38,7 +44,7 @@ def spelt(numbers: NumberSet) -> Schema:
 
 def remainders(numbers: NumberSet) -> int:
     """Return how many remainders llguidance may have to follow, as digits come; each takes it some 30 us."""
-    if numbers.values is not None or numbers.step is None:
+    if numbers.values is not None or numbers.step is None or numbers.step > _MOST_STEP:
         return 0
     return _digits(numbers.step)
 
@@ -53,9 +59,24 @@ def is_told(value: object) -> bool:
         case int():
             return value == MOST or (abs(value) <= MOST and int(float(value)) == value)
         case float():
-            return abs(value) <= MOST
+            return abs(value) <= MOST and _is_parsed(value)
         case _:
             return True
+
+
+def _is_parsed(number: float) -> bool:
+    """Whether llguidance reads and writes a number as it is.
+
+    It rounds all digits to a double, then moves the point. Between two spellings it may choose the other.
+    """
+    mantissa, _, exponent = repr(abs(number)).partition("e")
+    whole, _, fraction = mantissa.partition(".")
+    places, parsed = len(fraction) - int(exponent or 0), float(whole + fraction)
+    if 2 * abs(Fraction(number) - exact(number)) == Fraction(10) ** -places:
+        return False
+    while places > sys.float_info.max_10_exp:
+        parsed, places = parsed / 1e308, places - sys.float_info.max_10_exp
+    return abs(number) == (parsed / float(f"1e{places}") if places > 0 else parsed * float(f"1e{-places}"))
 
 
 def _listing(values: list[Fraction]) -> Schema:
@@ -65,7 +86,7 @@ def _listing(values: list[Fraction]) -> Schema:
 def _json(value: Fraction) -> float:
     number = int(value) if value.denominator == 1 else float(value)
     if exact(number) != value or not is_told(number):
-        raise Inexpressible(f"{number} has too many digits to be told exactly")
+        raise Inexpressible(f"{shown(number)} has too many digits to be told exactly")
     return number
 
 
@@ -125,9 +146,16 @@ def _divisors(step: Fraction) -> dict[str, Any]:
     """Return keywords for the multiples of a step, which two other steps may have in common."""
     if _is_read(step):
         return {"multipleOf": _json(step)}
+    if step > _MOST_STEP:
+        raise Inexpressible(f"multiples of numbers beyond {_MOST_STEP} cannot be told exactly")
     unit = Fraction(1, 10 ** _places(step))
     for part in (step / divisor for divisor in _DIVISORS):
-        if _is_read(part) and _is_read(unit) and _have_in_common(part, unit, step):
+        if (
+            _places(step) <= _MOST_READ_PLACES
+            and _is_read(part)
+            and _is_read(unit)
+            and _have_in_common(part, unit, step)
+        ):
             return {"multipleOf": _json(part), "allOf": [{"multipleOf": _json(unit)}]}
     raise Inexpressible(f"multiples of {float(step)} cannot be told exactly")
 
@@ -145,10 +173,13 @@ def _have_in_common(one: Fraction, other: Fraction, step: Fraction) -> bool:
 
 def _is_read(step: Fraction) -> bool:
     """Whether llguidance finds the digits of a step, for which it multiplies by 10 again and again."""
+    if step > _MOST_STEP or not is_told(float(step)):
+        return False
     value, places = float(step), 0
     while value % 1 and places < _MOST_PLACES:
         value, places = value * 10, places + 1
-    return 0 < value <= _MOST_STEP and Fraction(int(value), 10**places) == step
+    has_room = value == 1 or places <= _MOST_READ_PLACES
+    return has_room and 0 < value <= _MOST_STEP and Fraction(int(value), 10**places) == step
 
 
 def _places(number: Fraction) -> int:
@@ -204,4 +235,7 @@ def _first_double(value: Fraction) -> float:
     near = float(value)
     if value.denominator == 1:
         return int(near if near >= value else math.nextafter(near, math.inf))
-    return near if exact(near) >= value else math.nextafter(near, math.inf)
+    first = near if exact(near) >= value else math.nextafter(near, math.inf)
+    if not is_told(first):
+        raise Inexpressible("its limits have too many digits to be told exactly")
+    return first

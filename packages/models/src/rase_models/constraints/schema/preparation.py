@@ -115,7 +115,7 @@ class Preparation:
         for key in ("enum", "const"):
             if key in given and not is_told(given[key]):
                 if not self.is_lenient:
-                    raise place.refuse(key, "it has whole numbers of too many digits to be told exactly")
+                    raise place.refuse(key, "it has numbers of too many digits to be told exactly")
                 del given[key]
 
     def _with_children(self, given: dict[str, Any], place: Place) -> dict[str, Any]:
