@@ -22,7 +22,7 @@ def prompt_of(
     messages: Sequence[Values],
     variables: Values,
     controls: SpecialTokens,
-    written: Iterable[str],
+    written: Sequence[str],
     render: Render,
 ) -> str:
     """Return the prompt that `render` makes, in which nothing from outside spells a control token.
@@ -58,7 +58,7 @@ class MarkedConversation:
         messages: Sequence[Values],
         variables: Values,
         controls: SpecialTokens,
-        written: Iterable[str],
+        written: Sequence[str],
         everywhere: frozenset[str] = frozenset(),
     ) -> None:
         """`written` is what the template has of its own, `everywhere` has a private character always.
