@@ -151,7 +151,23 @@ def test_a_model_that_always_thinks_refuses_not_to_by_the_name_that_asked(
 ) -> None:
     answer = prompts.post(path, json={"model": "always", **fields})
     assert answer.status_code == 400
-    assert f"'{name}': expected thinking, or nothing: the chat template always" in answer.text
+    assert (
+        f"'{name}': expected thinking, or nothing: the chat template has no switch against it" in answer.text
+    )
+
+
+@pytest.mark.parametrize(
+    ("fields", "name"),
+    [
+        ({"enable_thinking": True, "chat_template_kwargs": {"enable_thinking": False}}, "enable_thinking"),
+        ({"reasoning_effort": "none", "enable_thinking": True}, "reasoning_effort"),
+    ],
+)
+def test_switches_that_contradict_each_other_are_refused(
+    prompts: httpx.Client, fields: dict[str, object], name: str
+) -> None:
+    answer = prompts.post("/apply-template", json=body("Why?", **fields))
+    assert (answer.status_code, answer.json()["error"]["param"]) == (400, name)
 
 
 @pytest.mark.parametrize("kind", ["adaptive", "enabled", "disabled"])

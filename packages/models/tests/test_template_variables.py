@@ -15,6 +15,13 @@ PLAIN = "{% for m in messages %}{{ m.content }}{% endfor %}"
 SWITCHED = PLAIN + "{% if enable_thinking is defined and not enable_thinking %}<think></think>{% endif %}"
 ALWAYS = PLAIN + "<think>\n{# ends in </think> #}{{ '' if true else '</think>' }}"
 NAMED_OTHERWISE = PLAIN + "{% if thinking %}<think>{% else %}</think>{% endif %}"
+BOTH = SWITCHED + "{% if reasoning_effort is defined %}{{ reasoning_effort }}{% endif %}"
+OTHER_EFFORT = NAMED_OTHERWISE + "{{ thinking_effort | default('max') }}"
+MODE = PLAIN + "{% if thinking_mode == 'disabled' %}</t>{% endif %}"
+BUDGET = PLAIN + "{% if not thinking_budget is defined %}{% set thinking_budget = -1 %}{% endif %}"
+EFFORT_ALONE = (
+    PLAIN + "{# thinks #}{% set reasoning_effort = reasoning_effort if reasoning_effort else 'high' %}"
+)
 ASKED = [{"role": "user", "content": "Why?"}]
 
 
@@ -34,6 +41,11 @@ def told(source: str, **given: object) -> dict[str, object]:
         (SWITCHED, {"enable_thinking"}),
         ("{% if mood is not defined %}{% set mood = 'calm' %}{% endif %}{{ mood }}{{ bos_token }}", {"mood"}),
         ("{% set mood = 'calm' %}{{ mood }}", set()),
+        ("{% if messages %}{% set mood = 'calm' %}{% endif %}{{ mood }}", set()),
+        ("{% for m in messages %}{% if m %}{% set text = m %}{% endif %}{{ text }}{% endfor %}", set()),
+        ("{% set mood = mood | default('calm') %}{{ mood }}", {"mood"}),
+        ("{% set mood = mood or 'calm' %}{{ mood }}", {"mood"}),
+        ("{% set mood = mood %}{{ mood }}", {"mood"}),
         ("{% macro say(word) %}{{ word }}{{ tone }}{% endmacro %}{{ say(messages) }}", {"tone"}),
         ("{{ raise_exception(range(2) | length) }}{{ tools }}{{ documents }}", {"documents"}),
         ("{% for m in messages %}{{ loop.index }}{{ m.mood }}{% endfor %}", set()),
@@ -56,6 +68,15 @@ def test_a_broken_template_is_an_error_that_says_so(source: str) -> None:
         (SWITCHED, {"enable_thinking": False}, {"enable_thinking": False}),
         (SWITCHED, {"enable_thinking": True}, {"enable_thinking": True}),
         (SWITCHED, {"reasoning_effort": "none", "enable_thinking": False}, {"enable_thinking": False}),
+        (SWITCHED, {"reasoning_effort": "none"}, {"enable_thinking": False}),
+        (BOTH, {"reasoning_effort": "low"}, {"reasoning_effort": "low", "enable_thinking": True}),
+        (BOTH, {"reasoning_effort": "none"}, {"reasoning_effort": "none", "enable_thinking": False}),
+        (OTHER_EFFORT, {"reasoning_effort": "low"}, {"thinking_effort": "low", "thinking": True}),
+        (OTHER_EFFORT, {"reasoning_effort": "none"}, {"thinking": False}),
+        (MODE, {"enable_thinking": True}, {"thinking_mode": "enabled"}),
+        (MODE, {"enable_thinking": False}, {"thinking_mode": "disabled"}),
+        (BUDGET, {"enable_thinking": False}, {"thinking_budget": 0}),
+        (EFFORT_ALONE, {"reasoning_effort": "low"}, {"reasoning_effort": "low"}),
         (NAMED_OTHERWISE, {"enable_thinking": True}, {"thinking": True}),
         (NAMED_OTHERWISE, {"thinking": False}, {"thinking": False}),
         (PLAIN, {"enable_thinking": False}, {}),
@@ -73,8 +94,27 @@ def test_what_happens_anyway_may_be_asked_for(
 @pytest.mark.parametrize(
     ("source", "given", "name", "words"),
     [
-        (PLAIN, {"enable_thinking": True}, "enable_thinking", "knows of no thinking"),
-        (ALWAYS, {"enable_thinking": False}, "enable_thinking", "always lets the model think"),
+        (PLAIN, {"enable_thinking": True}, "enable_thinking", "knows of none"),
+        (ALWAYS, {"enable_thinking": False}, "enable_thinking", "no switch against it"),
+        (ALWAYS, {"reasoning_effort": "none"}, "reasoning_effort", "no switch against it"),
+        (EFFORT_ALONE, {"reasoning_effort": "none"}, "reasoning_effort", "no switch against it"),
+        (EFFORT_ALONE, {"enable_thinking": True}, "enable_thinking", "no switch for it"),
+        (EFFORT_ALONE, {"enable_thinking": False}, "enable_thinking", "no switch against it"),
+        (
+            BOTH,
+            {"reasoning_effort": "none", "enable_thinking": True},
+            "reasoning_effort",
+            "thinking is asked",
+        ),
+        (
+            BOTH,
+            {"reasoning_effort": "low", "enable_thinking": False},
+            "reasoning_effort",
+            "no thinking is asked",
+        ),
+        (MODE, {"enable_thinking": True, "thinking_mode": "x"}, "enable_thinking", "no switch"),
+        (NAMED_OTHERWISE, {"enable_thinking": "no"}, "enable_thinking", "no switch for it"),
+        (SWITCHED, {"content": "x"}, "content", "it reads enable_thinking"),
         (SWITCHED, {"enable_thinkng": False}, "enable_thinkng", "it reads enable_thinking"),
         (SWITCHED, {"reasoning_effort": "low"}, "reasoning_effort", "it reads enable_thinking"),
         (PLAIN, {"mood": "calm"}, "mood", "it reads none"),

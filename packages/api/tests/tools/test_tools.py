@@ -101,7 +101,7 @@ def test_the_choice_of_tools_reaches_the_engine(
         ({"enable_thinking": False}, {"enable_thinking": False}),
         ({"chat_template_kwargs": {"a": [1]}}, {"a": [1]}),
         ({"reasoning_effort": "high"}, {"reasoning_effort": "high"}),
-        ({"reasoning_effort": "none"}, {"reasoning_effort": "none", "enable_thinking": False}),
+        ({"reasoning_effort": "none"}, {"reasoning_effort": "none"}),
     ],
 )
 def test_the_template_gets_its_variables(

@@ -7,7 +7,7 @@ from pydantic import BeforeValidator, Field
 from pydantic_core import PydanticCustomError
 from rase_core.logprobs import Logprobs
 from rase_models.chat.options import ChatOptions, ToolChoice
-from rase_models.chat.variables import EFFORT, THINKS
+from rase_models.chat.variables import EFFORT
 from rase_models.constraints import ResponseFormat
 
 from rase_api.errors import InvalidValue, MissingParameter
@@ -125,8 +125,7 @@ class ReasoningOptions(Strict):
 
     def variables(self) -> dict[str, object]:
         """Return what the template is told."""
-        thinks = {THINKS: False} if self.effort == "none" else {}
-        return {} if self.effort is None else {EFFORT: self.effort, **thinks}
+        return {} if self.effort is None else {EFFORT: self.effort}
 
 
 class FunctionTool(FunctionParam):

@@ -99,8 +99,6 @@ class ToolingRequest(Body):
         """Variable of the template -> the name by which this request gave it."""
         given = {name: f"chat_template_kwargs.{name}" for name in self.chat_template_kwargs or ()}
         own = {name: name for name in (THINKS, EFFORT) if getattr(self, name) is not None}
-        if self.reasoning_effort == "none":
-            own.setdefault(THINKS, EFFORT)
         return {f"variables.{name}": path for name, path in (given | own).items()}
 
     def _variables(self) -> Mapping[str, object]:
@@ -108,10 +106,12 @@ class ToolingRequest(Body):
         for name in RESERVED & given.keys():
             path = f"chat_template_kwargs.{name}"
             raise InvalidValue(f"'{path}' is not a variable of templates alone.", path)
-        if self.reasoning_effort is not None:
-            given |= {EFFORT: self.reasoning_effort}
-            given |= {THINKS: False} if self.reasoning_effort == "none" else {}
-        return given | ({} if self.enable_thinking is None else {THINKS: self.enable_thinking})
+        for name in (THINKS, EFFORT):
+            value = getattr(self, name)
+            if value is not None and given.setdefault(name, value) != value:
+                path = f"chat_template_kwargs.{name}"
+                raise InvalidValue(f"'{path}' and '{name}' mean the same, but have different values.", name)
+        return given
 
 
 VARIABLES = tuple(f"variables.{name}" for name in (THINKS, EFFORT))

@@ -24,11 +24,13 @@ class ChatDialect:
 
     Attributes:
         tags: of thoughts; those of most models where the template has none, as `knows_tags` tells.
+        speaks_of_thoughts: whether the template has anything about thinking.
         calls: None when it teaches no format that is known.
     """
 
     tags: ThinkTags
     knows_tags: bool
+    speaks_of_thoughts: bool
     calls: CallFormat | None
 
     @property
@@ -42,9 +44,11 @@ class ChatDialect:
         return (self.tags.begin, self.tags.end, *(self.calls.markers if self.calls is not None else ()))
 
     @property
-    def has_thoughts(self) -> bool:
-        """Whether the template knows of thoughts."""
-        return self.knows_tags or self.calls is HARMONY
+    def has_thoughts(self) -> bool | None:
+        """Whether the template knows of thoughts; None where it speaks of them, but has no tags that are known."""
+        if self.knows_tags or self.calls is HARMONY:
+            return True
+        return None if self.speaks_of_thoughts else False
 
     def is_thinking(self, prompt: str, continued: str = "") -> bool:
         """Whether a prompt ends where a thought is expected, or in one of the message that is `continued`."""
@@ -113,7 +117,12 @@ class _Reader:
 @lru_cache(maxsize=64)
 def chat_dialect(template: str) -> ChatDialect:
     """Return the ways of a template, by its source."""
-    return ChatDialect(think_tags(template), knows_thoughts(template), call_format(template))
+    return ChatDialect(
+        think_tags(template),
+        knows_thoughts(template),
+        "think" in template.lower(),
+        call_format(template),
+    )
 
 
 def _call_reader(form: CallFormat, options: ChatOptions, *, is_stream: bool) -> PartReader:

@@ -2,7 +2,7 @@
 
 import functools
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from datetime import datetime
 from itertools import islice
 from types import GeneratorType
@@ -42,6 +42,10 @@ _SCOPES = frozenset(
 )  # what jinja passes along with every call in a loop or block
 
 
+_ASKING = frozenset(("defined", "undefined", "default", "d"))
+"""Tests and filters for a variable that may be absent."""
+
+
 class GenerationTag(Extension):
     """`{% generation %}...{% endgeneration %}`, which marks text for training and renders it as it is."""
 
@@ -74,6 +78,19 @@ class TemplateNamespace(Namespace):
         Namespace.__setitem__(self, name, value)
 
 
+def _asked_for(parsed: nodes.Template) -> Iterator[str]:
+    """Give the names whose absence a template is ready for, or that are part of what they become."""
+    for node in parsed.find_all((nodes.Test, nodes.Filter)):
+        if node.name in _ASKING and isinstance(node.node, nodes.Name):
+            yield node.node.name
+    for assignment in parsed.find_all(nodes.Assign):
+        if isinstance(assignment.target, nodes.Name):
+            name = assignment.target.name
+            yield from (name for read in assignment.node.find_all(nodes.Name) if read.name == name)
+            if isinstance(assignment.node, nodes.Name) and assignment.node.name == name:
+                yield name
+
+
 class TemplateEnvironment(ImmutableSandboxedEnvironment):
     """The sandbox. It must only run within `spending(Budget(...))`."""
 
@@ -104,8 +121,14 @@ class TemplateEnvironment(ImmutableSandboxedEnvironment):
         return self.from_string(bound(self._parsed(source), self))
 
     def variables_of(self, source: str) -> frozenset[str]:
-        """Return the names that a template looks up and that are not the environment's own."""
-        return frozenset(find_undeclared_variables(self._parsed(source)) - self.globals.keys())
+        """Return the names that a template takes from outside.
+
+        A name that it gives a value itself counts where the template asks for it besides, as for a default.
+        """
+        parsed = self._parsed(source)
+        own = {name.name for name in parsed.find_all(nodes.Name) if name.ctx != "load"}
+        names = find_undeclared_variables(parsed) - self.globals.keys()
+        return frozenset(names - (own - set(_asked_for(parsed))))
 
     def _parsed(self, source: str) -> nodes.Template:
         parsed = self.parse(source)

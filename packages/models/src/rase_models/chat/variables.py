@@ -1,60 +1,91 @@
 """What a template is told besides the conversation: only what it reads, so that no setting is lost."""
 
 import logging
-from collections.abc import Mapping, Set
+from collections.abc import Mapping, Sequence, Set
 
 from rase_core.errors import InvalidParameter
 from rase_core.errors.engine_error import shown
 
 THINKS, EFFORT = "enable_thinking", "reasoning_effort"
 _NO_EFFORT = "none"
-_OTHER_NAMES: Mapping[str, str] = {THINKS: "thinking"}
-"""By what else templates know a variable."""
+_SWITCHES: Sequence[tuple[str, Mapping[bool, object]]] = (
+    (THINKS, {True: True, False: False}),
+    ("thinking", {True: True, False: False}),
+    ("thinking_mode", {True: "enabled", False: "disabled"}),
+    ("thinking_budget", {True: -1, False: 0}),
+    ("reasoning", {True: True, False: False}),
+)
+"""The variables by which templates let models think or not, and their values for that; the first counts."""
+_EFFORTS = (EFFORT, "thinking_effort")
 
 _logger = logging.getLogger(__name__)
 
 
 def told_variables(
-    given: Mapping[str, object], read: Set[str], *, has_thoughts: bool, is_lenient: bool = False
+    given: Mapping[str, object], read: Set[str], *, has_thoughts: bool | None, is_lenient: bool = False
 ) -> dict[str, object]:
     """Return variables by the names that a template reads.
 
-    One that it does not read is left out where it asks for what happens anyway: thinking where the template
-    `has_thoughts`, none where it has not. Any other raises InvalidParameter, or is logged when lenient.
+    Whether to think is told by the template's own switch; an effort asks for thinking, and `none` for none.
+    What is not read is left out where it asks for what happens anyway: thinking where the template
+    `has_thoughts`, none where it has not. Any other raises InvalidParameter, or is logged when lenient; an
+    effort and a switch that contradict each other raise it always.
     """
-    told: dict[str, object] = {}
-    lost: list[str] = []
-    for name, value in given.items():
-        known = _known_as(name, given, read)
-        if known is not None:
-            told[known] = value
-        elif not _is_idle(name, value, given, has_thoughts=has_thoughts):
-            lost.append(name)
+    told = {name: value for name, value in given.items() if name in read}
+    lost = [name for name in given if name not in read and name not in (THINKS, EFFORT)]
+    lost += _lost_switch(given, read, told, has_thoughts) + _lost_effort(given, read, told)
+    lost = [name for name in lost if given[name] is not None]
     if lost and not is_lenient:
-        expected = _expected(lost[0], read, has_thoughts)
+        expected = _expected(lost[0], given[lost[0]], read, has_thoughts)
         raise InvalidParameter(f"variables.{lost[0]}", given[lost[0]], expected)
     if lost:
         _logger.warning("variables that the chat template does not read were left out: %s", shown(lost))
     return told
 
 
-def _known_as(name: str, given: Mapping[str, object], read: Set[str]) -> str | None:
-    if name in read:
-        return name
-    other = _OTHER_NAMES.get(name)
-    return other if other in read and other not in given else None
+def _lost_switch(
+    given: Mapping[str, object], read: Set[str], told: dict[str, object], has_thoughts: bool | None
+) -> list[str]:
+    """Tell the template whether to think; return by what name that was asked for where it has no way to."""
+    wish, name = _wish(given)
+    switch = next((entry for entry in _SWITCHES if entry[0] in read and entry[0] not in told), None)
+    if wish is None or THINKS in told:
+        return []
+    if switch is not None and isinstance(wish, bool):
+        told[switch[0]] = switch[1][wish]
+        return []
+    is_asked = name == THINKS or wish is False
+    return [name] if is_asked and wish is not has_thoughts else []
 
 
-def _is_idle(name: str, value: object, given: Mapping[str, object], *, has_thoughts: bool) -> bool:
-    """Whether a variable asks for nothing that would not be so without it."""
-    if name == EFFORT and value == _NO_EFFORT:
-        return not has_thoughts or given.get(THINKS) is False
-    return value is None or (name == THINKS and value is has_thoughts)
+def _wish(given: Mapping[str, object]) -> tuple[object, str]:
+    """Return whether to think, None where nothing is said, and the variable that says so."""
+    switch, effort = given.get(THINKS), given.get(EFFORT)
+    wish = None if effort is None else effort != _NO_EFFORT
+    if isinstance(switch, bool) and wish is not None and wish is not switch:
+        asked = "an effort, since thinking is asked for" if switch else "none, since no thinking is asked for"
+        raise InvalidParameter(f"variables.{EFFORT}", effort, asked)
+    return (wish, EFFORT) if switch is None else (switch, THINKS)
 
 
-def _expected(name: str, read: Set[str], has_thoughts: bool) -> str:
-    if name == THINKS:
-        always = "always lets the model think" if has_thoughts else "knows of no thinking"
-        return f"{'thinking' if has_thoughts else 'no thinking'}, or nothing: the chat template {always}"
+def _lost_effort(given: Mapping[str, object], read: Set[str], told: dict[str, object]) -> list[str]:
+    """Tell the template of an effort; return its name where the template has none."""
+    effort = given.get(EFFORT)
+    name = next((name for name in _EFFORTS if name in read), None)
+    if effort is None or name in given or effort == _NO_EFFORT:
+        return []
+    if name is None:
+        return [EFFORT]
+    told[name] = effort
+    return []
+
+
+def _expected(name: str, value: object, read: Set[str], has_thoughts: bool | None) -> str:
     names = f"it reads {', '.join(sorted(read))}" if read else "it reads none"
-    return f"nothing: the chat template reads no such variable ({names})"
+    if value is False or (name == EFFORT and value == _NO_EFFORT):
+        return f"thinking, or nothing: the chat template has no switch against it ({names})"
+    if name != THINKS:
+        return f"nothing: the chat template reads no such variable ({names})"
+    if has_thoughts is False:
+        return "no thinking, or nothing: the chat template knows of none"
+    return f"nothing: the chat template has no switch for it ({names})"
