@@ -34,8 +34,8 @@ setting is lost: a misspelt one, thinking of a model that does not think, an eff
 only on and off. What asks for that which happens anyway is taken: no thinking where the template speaks of
 none, thinking where it has tags for it and no switch. `enable_thinking` is told by the template's own switch:
 `thinking`, `thinking_mode`, `thinking_budget` or `reasoning`, and `reasoning_effort` as `thinking_effort`,
-where it calls them so. An effort switches thinking on, and `none` switches it off; an effort and a switch that say
-the opposite are refused. `rase serve --lenient` leaves others out with a warning, as does
+where it calls them so. An effort switches thinking on, and `none` switches it off; an effort and a switch
+that say the opposite are refused. `rase serve --lenient` leaves others out with a warning, as does
 `ChatOptions(is_lenient=True)`. Words that some models know in the text (`/no_think`) stay text.
 
 A message's thought is `reasoning_content`, `thinking` or `reasoning`; templates find it under the first

@@ -316,6 +316,17 @@ def test_a_tokenizer_is_attached_and_a_broken_one_is_not(
     assert json.loads(succeed(rase("model", "inspect", smol, "--json")))["tokenizer"] == str(good)
 
 
+def test_a_template_can_come_from_a_file(rase: Run, smollm2_path: Path, tmp_path: Path) -> None:
+    (file := tmp_path / "chat.jinja").write_text("{% for m in messages %}[{{ m.content }}]{% endfor %}")
+    register = ("model", "import", str(smollm2_path), "--id", "filed", "--chat-template-file", str(file))
+    assert rase(*register).returncode == 0
+    assert rase("render", "filed", "Hi").stdout == "[Hi]"
+    both = rase(*register, "--chat-template", "chatml")
+    assert both.returncode == 2 and "cannot both be given" in both.stderr
+    missing = rase(*register[:-1], str(tmp_path / "none.jinja"), "--replace")
+    assert missing.returncode == 3 and "none.jinja: No such file" in missing.stderr
+
+
 def test_an_empty_chat_template_is_refused_where_it_is_given(
     rase: Run, smollm2_path: Path, smol: str, home: dict[str, str]
 ) -> None:

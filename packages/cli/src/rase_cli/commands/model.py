@@ -55,6 +55,7 @@ class _Facts(TypedDict):
     architecture: str | None
     context_length: int | None
     chat_template: str | None
+    template_file: Path | None
     tokenizer: Path | None
 
 
@@ -76,6 +77,7 @@ def model() -> None:
 @ARCHITECTURE
 @click.option("--context-length", type=WholeNumber(min=1), metavar="TOKENS", help="[default: the file's]")
 @CHAT_TEMPLATE
+@click.option("--chat-template-file", "template_file", type=FILE, help="A file of jinja text instead.")
 @click.option("--tokenizer", type=FILE, help="A tokenizer.json. [default: the file's own vocabulary]")
 @REPLACE
 @JSON
@@ -103,6 +105,8 @@ def import_model(
         return import_found(settings, program, path, model_id, replace=replace, as_json=as_json)
     if not path or model_id is None:
         raise click.UsageError(f"Missing {'option --id' if path else 'argument PATH'}.")
+    if facts["chat_template"] is not None and facts["template_file"] is not None:
+        raise click.UsageError("--chat-template and --chat-template-file cannot both be given")
     with open_engine(settings) as engine:
         before = registered(engine, model_id)
         kind_given = None if kind is None else ModelKind(kind)

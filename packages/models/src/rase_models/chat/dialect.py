@@ -45,7 +45,7 @@ class ChatDialect:
 
     @property
     def has_thoughts(self) -> bool | None:
-        """Whether the template knows of thoughts; None where it speaks of them without tags that are known."""
+        """Whether the template knows of thoughts; None where it speaks of them without known tags."""
         if self.knows_tags or self.calls is HARMONY:
             return True
         return None if self.speaks_of_thoughts else False

@@ -28,6 +28,7 @@ _KNOWN = (
     ThinkTags("<|START_THINKING|>", "<|END_THINKING|>"),
     ThinkTags("<|channel>thought", "<channel|>"),
     ThinkTags("<thinking>", "</thinking>"),
+    ThinkTags("<mm:think>", "</mm:think>"),
     ThinkTags("<|inner_prefix|>", "<|inner_suffix|>"),
 )
 
