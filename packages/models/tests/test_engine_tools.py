@@ -151,3 +151,21 @@ def test_a_format_behind_a_thought_that_no_token_ends_is_refused(engine: Engine)
 def test_what_is_thought_is_told_apart(engine: Engine) -> None:
     reply = engine.reply("open", MESSAGES, GenerationConfig(temperature=0, max_tokens=5))
     assert reply.reasoning and not reply.content
+
+
+def test_a_format_with_the_tags_of_thoughts_is_content_as_it_is(engine: Engine) -> None:
+    for text in ("a</think>b", "<think>a</think>b", "</think>"):
+        for form in (ResponseFormat.choice([text]), ResponseFormat.json_schema({"enum": [text]})):
+            reply = engine.reply("plain", MESSAGES, GREEDY, response_format=form)
+            said = text if form.kind == "choice" else json.dumps(text)
+            assert (reply.content, reply.reasoning) == (said, "")
+
+
+@pytest.mark.parametrize("name", ["hermes", "qwen-coder"])
+def test_an_argument_with_the_tags_of_thoughts_is_one(engine: Engine, name: str) -> None:
+    text = {"type": "object", "properties": {"a": {"const": "</think>x"}}, "required": ["a"]}
+    tool = Tool("f", "", {**text, "additionalProperties": False})
+    options = ChatOptions(tools=(tool,), tool_choice="required", parallel_tool_calls=False)
+    reply = engine.reply(name, MESSAGES, GREEDY, options=options)
+    assert [call.arguments for call in reply.tool_calls] == ['{"a": "</think>x"}']
+    assert (reply.content, reply.reasoning) == ("", "")

@@ -12,6 +12,7 @@ from rase_core.scheduler import GenerationRequest
 
 from rase_models.chat.dialect import chat_dialect
 from rase_models.chat.options import ChatOptions
+from rase_models.chat.reasoning import Held
 from rase_models.chat.tool_calls import CallGrammar, Tool
 from rase_models.chat.tool_calls.harmony import HARMONY
 from rase_models.chat.tool_calls.typed_arguments import unsaid
@@ -37,9 +38,12 @@ class ChatRules:
     answer `is_read`.
     """
 
-    def __init__(self, session: Session, options: ChatOptions, prompt: str, *, is_read: bool) -> None:
-        self._session, self._options, self._prompt = session, options, prompt
+    def __init__(
+        self, session: Session, options: ChatOptions, prompt: str, continued: str = "", *, is_read: bool
+    ) -> None:
+        self._session, self._options = session, options
         self._dialect = chat_dialect(session.template.source)
+        self._is_thinking = self._dialect.is_thinking(prompt, continued)
         self._silent = silent_ids(session.tokenizer, self._dialect.markers) if is_read else {}
 
     def applied(self, request: GenerationRequest, form: ResponseFormat | None) -> GenerationRequest:
@@ -50,9 +54,14 @@ class ChatRules:
         rules = self._rules(form)
         if rules is None:
             return self._revealed(request)
-        is_held = form is not None or bool(self._options.demanded_tools)
-        request = without_spaces_taken(request, self._session) if is_held else request
+        request = request if self.held(form) is None else without_spaces_taken(request, self._session)
         return self._revealed(replace(request, constraints=rules))
+
+    def held(self, form: ResponseFormat | None) -> Held | None:
+        """Return what is to be known to read answers that are held to a format or to calls; else None."""
+        if form is None and not self._options.demanded_tools:
+            return None
+        return Held(may_think=bool(self._thought_end()) and self._thought_begin() is not None)
 
     def _rules(self, form: ResponseFormat | None) -> MakeRules | None:
         demanded = self._grammar(self._options.demanded_tools)
@@ -124,14 +133,16 @@ class ChatRules:
         return CallGrammar(form, tools, self._options.parallel_tool_calls, special.get)
 
     def _behind_thought(self, rules: MakeRules, kind: FormatKind) -> MakeRules:
-        is_thinking, end = self._dialect.is_thinking(self._prompt), self._thought_end()
-        begin = self._session.tokenizer.token_to_id(self._dialect.tags.begin)
+        is_thinking, begin, end = self._is_thinking, self._thought_begin(), self._thought_end()
         if is_thinking and not end:
             raise UnenforceableFormat(kind, "the prompt begins a thought whose end is no token")
         if not end or (begin is None and not is_thinking):
             return rules
         text_tokens = self._session.formats.text_tokens
         return lambda: AfterThought(rules(), end, None if is_thinking else begin, text_tokens)
+
+    def _thought_begin(self) -> int | None:
+        return self._session.tokenizer.token_to_id(self._dialect.tags.begin)
 
     def _thought_end(self) -> tuple[int, ...]:
         """Return the tokens that end a thought; none where it takes more than one to write a tag."""

@@ -165,9 +165,7 @@ class Conversation:
         tokens = _tokens(prompt, self.tokens(session))
         defaults, continues = session.manifest.default_config(), self.continue_final_message
         request = _request(tokens, tokenizer, self.terms, defaults, continues=continues)
-        return ChatRules(session, self.options, prompt, is_read=self.is_read).applied(
-            request, self.terms.response_format
-        )
+        return self._rules(session).applied(request, self.terms.response_format)
 
     def tokens(self, session: Session) -> Sequence[int]:
         """Return the tokens of the prompt; raises what `prompt` raises, and ContextOverflow early."""
@@ -190,7 +188,12 @@ class Conversation:
     def reading(self, session: Session) -> Reading:
         """Return what reads the answers, which are to be `is_read`; raises as `request` does."""
         dialect, prompt = chat_dialect(session.template.source), self.prompt(session)
-        return dialect.reading(prompt, self.options, self._continued)
+        held = self._rules(session).held(self.terms.response_format)
+        return dialect.reading(prompt, self.options, self._continued, held)
+
+    def _rules(self, session: Session) -> ChatRules:
+        prompt = self.prompt(session)
+        return ChatRules(session, self.options, prompt, self._continued, is_read=self.is_read)
 
     @property
     def _continued(self) -> str:

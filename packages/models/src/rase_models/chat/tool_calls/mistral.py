@@ -14,7 +14,7 @@ _ID_LENGTH = 9  # that the templates demand
 
 def _parse(text: str, tools: Tools) -> Sequence[Call]:
     name, marker, arguments = text.partition(_ARGUMENTS)
-    if not marker:
+    if not marker or name.lstrip().startswith("["):
         return parse_json_calls(text, tools)
     return [Call(name.partition(_ID)[0].strip(), json_object(arguments))]
 

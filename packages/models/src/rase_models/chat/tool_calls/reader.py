@@ -1,6 +1,5 @@
 """Finding the calls of tools in what an answer says."""
 
-import re
 from collections.abc import Callable
 
 from rase_models.chat.held_text import HeldText
@@ -8,6 +7,7 @@ from rase_models.chat.parts import Content, Part
 from rase_models.chat.tool_calls.call_format import CallFormat, MalformedCall
 from rase_models.chat.tool_calls.growth import GrowingCalls, JsonArguments
 from rase_models.chat.tool_calls.json_calls import dumped
+from rase_models.chat.tool_calls.quotes import Quotes
 from rase_models.chat.tool_calls.tool import Tools
 
 
@@ -24,7 +24,7 @@ class CallReader:
         self._form, self._tools = form, tools
         self._growing = GrowingCalls(form.growth if is_stream else None, tools, new_id)
         self._held, self._space, self._body = HeldText(), "", ""
-        self._quotes = _Quotes()
+        self._quotes = Quotes()
         self._is_call = self._is_behind_call = False
         self._begun = 0
 
@@ -82,7 +82,7 @@ class CallReader:
     def _close(self, end: str, *, is_cut_off: bool = False) -> list[Part]:
         """Return the calls whose text is whole, or that text when it is none."""
         body, self._body, self._is_call = self._body, "", False
-        self._quotes = _Quotes()
+        self._quotes = Quotes()
         self._is_behind_call = True
         told, self._begun = self._growing.begun - self._begun, self._growing.begun
         try:
@@ -101,23 +101,6 @@ class CallReader:
 
 def _is_of_json(form: CallFormat) -> bool:
     return form.growth is not None and form.growth.arguments is JsonArguments
-
-
-class _Quotes:
-    """Whether a text in JSON is open at the end of what has come, each piece of which is looked at once."""
-
-    def __init__(self) -> None:
-        self.is_open = False
-        self._escape = ""
-
-    def add(self, piece: str) -> None:
-        """Count what comes next."""
-        found = _QUOTE_OR_ESCAPE.findall(self._escape + piece)
-        self._escape = "\\" if found and found[-1] == "\\" else ""
-        self.is_open ^= found.count('"') % 2 == 1
-
-
-_QUOTE_OR_ESCAPE = re.compile(r'\\.|\\|"', re.DOTALL)
 
 
 def parsed(form: CallFormat, body: str, tools: Tools) -> list[tuple[str, str]]:
