@@ -5,7 +5,7 @@ import json
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from rase_core.json_text import NestedTooDeeply, NotJson, NumberTooLarge, parse_json
+from rase_core.json_text import NestedTooDeeply, NotJson, NumberTooLarge, json_words, parse_json
 
 FAULTS: list[tuple[str | bytes, str]] = [
     ("", "a value is expected, at line 1, column 1"),
@@ -71,3 +71,14 @@ def test_any_text_is_read_or_refused_by_name(text: str) -> None:
         parse_json(text)
     except NotJson as error:
         assert str(error)
+
+
+def test_a_value_is_told_as_json_and_what_json_cannot_write_as_python() -> None:
+    assert json_words({"é": [True, None]}) == '{"é": [true, null]}'
+    assert json_words({1, 2}) == "{1, 2}"
+    nested: list[object] = []
+    for _ in range(100_000):
+        nested = [nested]
+    assert json_words(nested).startswith("[[[")
+    nested.append(nested)
+    assert json_words(nested).startswith("[[[")

@@ -2,6 +2,7 @@
 
 import json
 import math
+import reprlib
 import sys
 from collections.abc import Callable, Mapping
 from types import MappingProxyType
@@ -41,8 +42,11 @@ class NestedTooDeeply(NotJson):
 
 
 def json_words(value: object) -> str:
-    """Return a plain value as JSON writes it, in one line."""
-    return json.dumps(value, ensure_ascii=False)
+    """Return a value as JSON writes it, in one line; what JSON cannot write, in short as Python does."""
+    try:
+        return json.dumps(value, ensure_ascii=False)
+    except (TypeError, ValueError, RecursionError):
+        return reprlib.repr(value)
 
 
 def parse_json(text: str | bytes, pairs_hook: PairsHook | None = None) -> object:
