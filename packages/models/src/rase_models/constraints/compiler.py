@@ -12,6 +12,7 @@ from rase_core.constraint import Allowed
 from rase_core.errors import ConstraintFailure, UnenforceableFormat
 from rase_core.fork_safe import ForkSafeLock
 
+from rase_models.constraints.lark_intersections import check_intersections
 from rase_models.constraints.limits import parser_limits
 from rase_models.constraints.matcher import FormatMatcher
 from rase_models.constraints.reasons import reason_in
@@ -187,6 +188,8 @@ def _grammar(text: str) -> str:
         raise UnenforceableFormat(FormatKind.GRAMMAR, f"it has more than {_MOST_RULES} rules")
     _check_repetitions(FormatKind.GRAMMAR, text)
     _check_numbers(text)
+    if not is_gbnf(text):
+        check_intersections(text)
     return grammar_from("grammar", text)
 
 

@@ -23,6 +23,10 @@ NARROW = "x-narrow"
 """Marks schemas that admit less than they should."""
 
 
+class OneWay(str):
+    """A pattern by which a text goes on in one way at most, however many of them it is to meet."""
+
+
 class Resolver(Protocol):
     """Knows what references in prepared schemas refer to, and how long one may look through them."""
 
@@ -76,7 +80,7 @@ def _not_values(values: Sequence[object]) -> Sequence[Schema]:
     numbers = sorted({value for value in values if is_number(value)})
     flags = [value for value in values if isinstance(value, bool)]
     if texts:
-        ways.append({"type": "string", "pattern": f"^(?:{other_texts(texts)})$"})
+        ways.append({"type": "string", "pattern": OneWay(f"^(?:{other_texts(texts)})$")})
     if len(flags) == 1:
         ways.append({"enum": [not flags[0]]})
     return [*ways, *_between(numbers)]

@@ -10,6 +10,7 @@ from rase_models.constraints.schema.budget import Budget, Exhausted
 from rase_models.constraints.schema.document import Place, SchemaDocument
 from rase_models.constraints.schema.drafts import modernised
 from rase_models.constraints.schema.exact_numbers import ExactNumbers
+from rase_models.constraints.schema.intersections import check_patterns
 from rase_models.constraints.schema.keywords import COUNTS, ENFORCED, LIMITS, MANY, NAMED, ONE, Schema
 from rase_models.constraints.schema.negation import NARROW, Inexpressible, Narrowed
 from rase_models.constraints.schema.number_spelling import is_told
@@ -52,6 +53,7 @@ class Preparation:
         self._budget = budget
         self.definitions: dict[str, Any] = {}
         self._names: dict[str, str] = {}
+        self._places: dict[int, tuple[object, Place]] = {}
         self._has_narrow = self._has_limits = False
 
     def prepare(self, schema: object, place: Place) -> Schema:
@@ -74,7 +76,9 @@ class Preparation:
             self._try(given, key, place, close)
         self._has_narrow |= NARROW in given
         self._has_limits |= not given.keys().isdisjoint(LIMITS)
-        return self._rewritten(self._with_children(given, place), place)
+        made = self._with_children(given, place)
+        self._places[id(made)] = made, place
+        return self._rewritten(made, place)
 
     def whole(self, schema: object, place: Place) -> Schema:
         """Return the schema at a place as `prepare` does, with numbers that are exact, also in definitions.
@@ -82,6 +86,7 @@ class Preparation:
         Raises Inexpressible where they cannot be, unless this is lenient.
         """
         body, numbers = self.prepare(schema, place), ExactNumbers(self)
+        check_patterns([body, *self.definitions.values()], self._referred, self._place_of)
         if not self._has_limits:
             return body
         try:
@@ -100,6 +105,15 @@ class Preparation:
             raise Inexpressible
         schema: Schema = found
         return schema
+
+    def _referred(self, reference: str) -> Schema:
+        found: Schema = self.definitions.get(reference.removeprefix("#/$defs/"), True)
+        return found
+
+    def _place_of(self, schema: object) -> Place | None:
+        """Return where a prepared schema stands; None for other words of ours."""
+        found = self._places.get(id(schema))
+        return None if found is None else found[1]
 
     def _check_patterns(self, given: dict[str, Any], place: Place) -> None:
         """Refuse patterns that it takes too long to make ready."""
