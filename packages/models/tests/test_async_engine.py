@@ -78,10 +78,10 @@ def test_answers_are_those_of_the_engine(engine: Engine, asked: AsyncEngine) -> 
 
 
 def test_replies_are_those_of_the_engine(engine: Engine, asked: AsyncEngine) -> None:
-    form = ResponseFormat.choice(["<think>a</think>yes", "<think>b</think>no"])
+    form = ResponseFormat.choice(["a</think>yes", "b</think>no"])
     options = ChatOptions(variables={"enable_thinking": False})
     whole = engine.reply("tiny", HELLO, LONG, options=options, response_format=form)
-    assert whole.content in ("yes", "no") and whole.reasoning in ("a", "b")
+    assert whole.content in ("a</think>yes", "b</think>no") and not whole.reasoning
     assert whole == asyncio.run(asked.reply("tiny", HELLO, LONG, options=options, response_format=form))
 
 
