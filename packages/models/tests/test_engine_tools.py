@@ -169,3 +169,21 @@ def test_an_argument_with_the_tags_of_thoughts_is_one(engine: Engine, name: str)
     reply = engine.reply(name, MESSAGES, GREEDY, options=options)
     assert [call.arguments for call in reply.tool_calls] == ['{"a": "</think>x"}']
     assert (reply.content, reply.reasoning) == ("", "")
+
+
+@pytest.mark.parametrize("choice", ["auto", "required", "f"])
+def test_a_tool_with_a_text_that_cannot_be_written_is_refused(engine: Engine, choice: str) -> None:
+    kind = {"enum": ["x", "a</tool_call>b"]}
+    tool = Tool("f", "", {"type": "object", "properties": {"a/b": kind}, "required": ["a/b"]})
+    options = ChatOptions(tools=(CLOCK, tool), tool_choice=choice)
+    with pytest.raises(
+        UnenforceableFormat, match=r"tools .*: f: 'a</tool_call>b' at #/properties/a~1b/enum/1"
+    ):
+        engine.reply("qwen-coder", MESSAGES, GREEDY, options=options)
+
+
+def test_a_tool_with_an_argument_whose_name_cannot_be_written_is_refused(engine: Engine) -> None:
+    for name in ("a>b", "a\nb", " a", ""):
+        tool = Tool("f", "", {"type": "object", "properties": {name: {"type": "string"}}})
+        with pytest.raises(UnenforceableFormat, match=r"tools .*: f: the name .* at #/properties"):
+            engine.reply("qwen-coder", MESSAGES, GREEDY, options=ChatOptions(tools=(tool,)))

@@ -16,6 +16,7 @@ from rase_models.chat.reasoning import Held
 from rase_models.chat.tool_calls import CallGrammar, Tool
 from rase_models.chat.tool_calls.harmony import HARMONY
 from rase_models.chat.tool_calls.typed_arguments import unsaid
+from rase_models.chat.tool_calls.writable import refuse_unwritable
 from rase_models.constraints import FormatKind, ResponseFormat
 from rase_models.constraints.after_marker import AfterMarker
 from rase_models.constraints.after_thought import AfterThought
@@ -129,6 +130,7 @@ class ChatRules:
         form = self._dialect.format_of(self._options)
         if form is None or not tools:
             return None
+        refuse_unwritable(form, tools)
         special = silent_ids(self._session.tokenizer, form.markers)
         return CallGrammar(form, tools, self._options.parallel_tool_calls, special.get)
 

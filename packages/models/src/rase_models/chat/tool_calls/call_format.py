@@ -1,11 +1,15 @@
 """How a family of models writes a call of a tool."""
 
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from rase_models.chat.tool_calls.grammar import Symbol
 from rase_models.chat.tool_calls.growth import Growth
+from rase_models.chat.tool_calls.quotes import OpenText
 from rase_models.chat.tool_calls.tool import Tool, Tools
+
+_ANY = re.compile("(?s:.*)")
 
 
 class MalformedCall(ValueError):
@@ -38,6 +42,9 @@ class CallFormat:
         prelude: what comes before what is said, where that is not nothing.
         is_apart: whether arguments are written one by one, held to their own schemas alone.
         is_open: whether a call that lacks its end may lack arguments, too.
+        ends: what texts that are written as they are have not in them, since it would end them or the call.
+        keys: the names of arguments that can be written.
+        open_text: what tells of texts in which nothing ends the call, where arguments are no JSON.
         growth: how calls begin that can be told while they are written; without it they come whole.
         tell: what one call of the history looks like between the two, for templates that leave calls out.
         id_length: of the ids that the family's templates take; 0 for any.
@@ -57,6 +64,9 @@ class CallFormat:
     prelude: Sequence[Symbol] = ()
     is_apart: bool = False
     is_open: bool = False
+    ends: tuple[str, ...] = ()
+    keys: "re.Pattern[str]" = _ANY
+    open_text: Callable[[], OpenText] | None = None
     growth: Growth | None = None
     tell: Callable[[Call], str] | None = None
     id_length: int = 0

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from rase_models.chat.tool_calls.call_format import Call, CallFormat, MalformedCall
 from rase_models.chat.tool_calls.grammar import Json, Symbol, Text
+from rase_models.chat.tool_calls.quotes import QuotesBesideMarks
 from rase_models.chat.tool_calls.tool import Tool, Tools
 from rase_models.chat.tool_calls.typed_arguments import (
     is_text,
@@ -115,12 +116,14 @@ class _Values:
 
 
 def _format(name: str, begin: str, end: str, quote: str) -> CallFormat:
+    ends = (quote, end)
+
     def parse(text: str, tools: Tools) -> Sequence[Call]:
         return [Call(*_Values(text, quote).arguments())]
 
     def argument(key: str, schema: Mapping[str, object]) -> list[Symbol]:
         if is_text(schema):
-            return [Text(f"{key}:"), Text(quote), *text_until(schema, quote)]
+            return [Text(f"{key}:"), Text(quote), *text_until(schema, quote, ends)]
         return [Text(f"{key}:"), Json(schema)]
 
     def write(tool: Tool) -> Sequence[Symbol]:
@@ -128,7 +131,16 @@ def _format(name: str, begin: str, end: str, quote: str) -> CallFormat:
         return [Text(f"call:{tool.name}{{"), *listed(arguments, required_of(tool), ","), Text("}")]
 
     return CallFormat(
-        name=name, begin=begin, end=end, parse=parse, write=write, inner=(quote,), is_apart=True
+        name=name,
+        begin=begin,
+        end=end,
+        parse=parse,
+        write=write,
+        inner=(quote,),
+        is_apart=True,
+        ends=ends,
+        keys=re.compile(r'[^\s":}](?:[^:]*[^\s:])?'),
+        open_text=lambda: QuotesBesideMarks(quote),
     )
 
 

@@ -40,12 +40,16 @@ class Lark:
 
 @dataclass(frozen=True, slots=True)
 class Until:
-    """Any text up to this one, and this one; of so many characters, and with a match of the pattern in it."""
+    """Any text up to this one, and this one; of so many characters, and with a match of the pattern in it.
+
+    The text has none of `without` in it.
+    """
 
     text: str
     most: int | None = None
     least: int = 0
     pattern: str | None = None
+    without: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -172,7 +176,7 @@ class CallGrammar:
         if not openings:
             return self._text(f"(SAID)? | {self._unmarked(rules)}", rules, self._said_instead())
         starts = ["SAID"]
-        lines = [f"SAID: /(?s:.*)/ & ~/(?s:.*)({'|'.join(map(_escaped, openings))})(?s:.*)/"]
+        lines = [f"SAID: /(?s:.*)/ & {_without(openings)}"]
         for i, opening in enumerate(openings):
             rest = self._calls(rules, has_opening=opening == self.form.opening)[1:]
             starts.append(f"opening_{i} {' '.join(rest)}")
@@ -210,8 +214,15 @@ class CallGrammar:
 def _any_text(until: Until) -> str:
     is_bounded = until.least or until.most is not None
     most = "" if until.most is None else until.most
-    text = f"/(?s:.{{{until.least},{most}}})/" if is_bounded else "/(?s:.*)/"
-    return text if until.pattern is None else f"{text} & /{whole_pattern(until.pattern)}/"
+    terms = [f"/(?s:.{{{until.least},{most}}})/" if is_bounded else "/(?s:.*)/"]
+    terms += [] if until.pattern is None else [f"/{whole_pattern(until.pattern)}/"]
+    terms += [_without(until.without)] if until.without else []
+    return " & ".join(terms)
+
+
+def _without(texts: Sequence[str]) -> str:
+    """Return the terminal of texts that have none of some texts in them."""
+    return f"~/(?s:.*)({'|'.join(map(_escaped, texts))})(?s:.*)/"
 
 
 def _escaped(text: str) -> str:

@@ -7,7 +7,8 @@ from collections.abc import Mapping, Sequence
 from rase_models.chat.tool_calls.between_tags import between_tags
 from rase_models.chat.tool_calls.call_format import Call, CallFormat, MalformedCall
 from rase_models.chat.tool_calls.grammar import Json, Lark, Symbol, Text
-from rase_models.chat.tool_calls.growth import ArgumentTags, Growth
+from rase_models.chat.tool_calls.growth import Growth
+from rase_models.chat.tool_calls.tagged_growth import ArgumentTags
 from rase_models.chat.tool_calls.tool import Tool, Tools
 from rase_models.chat.tool_calls.typed_arguments import (
     is_text,
@@ -17,17 +18,19 @@ from rase_models.chat.tool_calls.typed_arguments import (
     typed_arguments,
 )
 
+_KEYS = re.compile(r'[^\s"](?:[^"]*[^\s"])?')
 _HEAD = re.compile(r'\s*([^\s">][^">]*)">')
 
 
 class _Tags:
     """The tags of a family, with a mark in each; where it `says_text`, arguments tell whether they are."""
 
-    def __init__(self, mark: str, *, says_text: bool) -> None:
+    def __init__(self, mark: str, section: str, *, says_text: bool) -> None:
         head = rf'<{mark}parameter name="([^"]+)"(?: string="(true|false)")?>'
         self._mark, self._says_text = mark, says_text
         self._end = f"</{mark}parameter>\n"
         self._arguments = ArgumentTags(re.compile(rf"\s*{head}"), self._end.strip())
+        self.ends = (self._end.strip(), f"</{mark}invoke>", f"</{section}>")
         self.growth = Growth(_HEAD, self._arguments.reader)
 
     def parse(self, text: str, tools: Tools) -> Sequence[Call]:
@@ -35,9 +38,10 @@ class _Tags:
         head = _HEAD.match(text)
         if head is None:
             raise MalformedCall(text)
-        found = list(between_tags(self._arguments, text[head.end() :]))
-        typed = typed_arguments([(opening[1], value) for opening, value in found], tools.get(head[1]))
-        texts = {opening[1]: value for opening, value in found if opening[2] == "true"}
+        tool = tools.get(head[1])
+        found = list(between_tags(self._arguments, text[head.end() :], tool))
+        typed = typed_arguments([(opening[1].strip(), value) for opening, value in found], tool)
+        texts = {opening[1].strip(): value for opening, value in found if opening[2] == "true"}
         return [Call(head[1], {**typed, **texts})]
 
     def write(self, tool: Tool) -> Sequence[Symbol]:
@@ -51,12 +55,13 @@ class _Tags:
 
     def _written(self, key: str, schema: Mapping[str, object]) -> Sequence[Symbol]:
         said = f" string={json.dumps(str(is_text(schema)).lower())}" if self._says_text else ""
-        value = text_until(schema, self._end) if is_text(schema) else (Json(schema), Text(self._end))
+        is_said, text = is_text(schema), (Json(schema), Text(self._end))
+        value = text_until(schema, self._end, self.ends) if is_said else text
         return Text(f'<{self._mark}parameter name="{key}"{said}>'), *value
 
 
 def _format(name: str, mark: str, section: str, *, says_text: bool) -> CallFormat:
-    tags = _Tags(mark, says_text=says_text)
+    tags = _Tags(mark, section, says_text=says_text)
     return CallFormat(
         name=name,
         begin=f'<{mark}invoke name="',
@@ -68,6 +73,8 @@ def _format(name: str, mark: str, section: str, *, says_text: bool) -> CallForma
         opening=f"<{section}>",
         closing=f"</{section}>",
         inner=(mark,) if mark else (),
+        ends=tags.ends,
+        keys=_KEYS,
         growth=tags.growth,
     )
 

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from rase_models.chat.tool_calls.call_format import Call, CallFormat, MalformedCall
 from rase_models.chat.tool_calls.grammar import Json, Symbol, Text
+from rase_models.chat.tool_calls.quotes import PythonQuotes
 from rase_models.chat.tool_calls.tool import Tool, Tools
 from rase_models.chat.tool_calls.typed_arguments import listed, properties_of, required_of
 
@@ -74,5 +75,6 @@ LFM2 = CallFormat(
     write=_write,
     is_apart=True,
     is_list=True,
+    open_text=PythonQuotes,
     tell=_tell,
 )

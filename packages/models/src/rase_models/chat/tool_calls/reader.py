@@ -1,6 +1,7 @@
 """Finding the calls of tools in what an answer says."""
 
 from collections.abc import Callable
+from functools import partial
 
 from rase_models.chat.held_text import HeldText
 from rase_models.chat.parts import Content, Part
@@ -24,7 +25,8 @@ class CallReader:
         self._form, self._tools = form, tools
         self._growing = GrowingCalls(form.growth if is_stream else None, tools, new_id)
         self._held, self._space, self._body = HeldText(), "", ""
-        self._quotes = Quotes()
+        self._new_text = form.open_text or (Quotes if _is_of_json(form) else partial(_OfGrowth, form, tools))
+        self._open_text = self._new_text()
         self._is_call = self._is_behind_call = False
         self._begun = 0
 
@@ -55,7 +57,7 @@ class CallReader:
     def _take(self, text: str) -> list[Part]:
         if self._is_call:
             self._body += text
-            self._quotes.add(text)
+            self._open_text.add(text)
             return self._growing.push(text)
         text = self._space + text
         if self._is_behind_call:
@@ -68,7 +70,7 @@ class CallReader:
 
     def _turn(self, marker: str) -> list[Part]:
         form = self._form
-        if self._is_call and _is_of_json(form) and self._quotes.is_open:
+        if self._is_call and self._open_text.is_open:
             return self._take(marker)  # a part of an argument
         if self._is_call:
             parts = self._close(marker if marker == form.end else "")
@@ -82,7 +84,7 @@ class CallReader:
     def _close(self, end: str, *, is_cut_off: bool = False) -> list[Part]:
         """Return the calls whose text is whole, or that text when it is none."""
         body, self._body, self._is_call = self._body, "", False
-        self._quotes = Quotes()
+        self._open_text = self._new_text()
         self._is_behind_call = True
         told, self._begun = self._growing.begun - self._begun, self._growing.begun
         try:
@@ -101,6 +103,22 @@ class CallReader:
 
 def _is_of_json(form: CallFormat) -> bool:
     return form.growth is not None and form.growth.arguments is JsonArguments
+
+
+class _OfGrowth:
+    """Tells of texts in arguments that are written in JSON between tags; an `OpenText`."""
+
+    def __init__(self, form: CallFormat, tools: Tools) -> None:
+        self._growing = GrowingCalls(form.growth, tools, str)
+
+    @property
+    def is_open(self) -> bool:
+        """Whether a text is open."""
+        return self._growing.is_within_text
+
+    def add(self, piece: str) -> None:
+        """Take what comes next."""
+        self._growing.push(piece)
 
 
 def parsed(form: CallFormat, body: str, tools: Tools) -> list[tuple[str, str]]:

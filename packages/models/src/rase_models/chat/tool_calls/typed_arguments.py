@@ -88,22 +88,23 @@ class _Optional:
 
 def is_text(schema: Mapping[str, object]) -> bool:
     """Whether an argument is a text and nothing else."""
-    choices = _choices(schema)
+    choices = choices_of(schema)
     are_texts = isinstance(choices, list) and all(isinstance(choice, str) for choice in choices)
     return schema.get("type") == "string" or ("type" not in schema and are_texts)
 
 
-def text_until(schema: Mapping[str, object], end: str) -> tuple[Symbol, ...]:
+def text_until(schema: Mapping[str, object], end: str, ends: tuple[str, ...]) -> tuple[Symbol, ...]:
     """Return what an argument that is a text looks like up to `end`: one of the texts allowed, or such a one.
 
-    Formats of such texts are not followed. Where no text is allowed, nothing satisfies what is returned.
+    It has none of the `ends` in it, but those texts may, which `refuse_unwritable` is for. Formats of
+    such texts are not followed. Where no text is allowed, nothing satisfies what is returned.
     """
-    choices = _choices(schema)
+    choices = choices_of(schema)
     if choices is not None:
         texts = [json.dumps(choice, ensure_ascii=False) for choice in choices if isinstance(choice, str)]
         return (Lark(f"({' | '.join(texts)})"), Text(end)) if texts else (_NOTHING, Text(end))
     least, most, pattern = (schema.get(key) for key in ("minLength", "maxLength", "pattern"))
-    until = Until(end, most if isinstance(most, int) and 0 <= most <= _LONGEST else None)
+    until = Until(end, most if isinstance(most, int) and 0 <= most <= _LONGEST else None, without=ends)
     until = replace(until, least=least) if isinstance(least, int) and 0 <= least <= _LONGEST else until
     return (replace(until, pattern=pattern) if isinstance(pattern, str) else until,)
 
@@ -137,7 +138,8 @@ _OF_THE_WHOLE = frozenset(
 )
 
 
-def _choices(schema: Mapping[str, object]) -> list[object] | None:
+def choices_of(schema: Mapping[str, object]) -> list[object] | None:
+    """Return the values that a schema enumerates; None where it does not."""
     if "const" in schema:
         return [schema["const"]]
     choices = schema.get("enum")
