@@ -8,6 +8,10 @@ MOST_STEPS = 30_000
 """About a third of a second; the largest of a thousand real schemas takes a tenth of it."""
 
 
+_MOST_WRITTEN = 300_000
+"""Characters of patterns as llguidance reads them, where `.` and `\\s` are long: a quarter of a second."""
+
+
 class Exhausted(Inexpressible):
     """A budget is used up."""
 
@@ -22,7 +26,7 @@ class Budget:
     """
 
     def __init__(self) -> None:
-        self.steps = self.repetitions = 0
+        self.steps = self.repetitions = self.written = 0
 
     def spend(self, steps: int = 1) -> None:
         """Count steps; raises Exhausted after too many."""
@@ -34,3 +38,8 @@ class Budget:
         """Count the repetitions of a pattern; return what is wrong where there are too many, else None."""
         self.repetitions += repetitions(pattern)
         return excess_of(self.repetitions)
+
+    def write(self, pattern: str) -> str | None:
+        """Count the characters of a translated pattern; return what is wrong where there are too many."""
+        self.written += len(pattern)
+        return TOO_LARGE if self.written > _MOST_WRITTEN else None

@@ -9,6 +9,7 @@ from rase_core.json_text import json_words
 from rase_models.constraints.schema.budget import Budget, Exhausted
 from rase_models.constraints.schema.document import Place, SchemaDocument
 from rase_models.constraints.schema.drafts import modernised
+from rase_models.constraints.schema.ecma_pattern import NoPattern, translated
 from rase_models.constraints.schema.exact_numbers import ExactNumbers
 from rase_models.constraints.schema.intersections import check_patterns
 from rase_models.constraints.schema.keywords import COUNTS, ENFORCED, LIMITS, MANY, NAMED, ONE, Schema
@@ -69,7 +70,6 @@ class Preparation:
         place = place.within(schema)
         given = modernised(schema)
         place.check(given)
-        self._check_patterns(given, place)
         self._check_values(given, place)
         close = partial(close_unevaluated, place=place)
         for key in ("unevaluatedProperties", "unevaluatedItems"):
@@ -115,14 +115,27 @@ class Preparation:
         found = self._places.get(id(schema))
         return None if found is None else found[1]
 
-    def _check_patterns(self, given: dict[str, Any], place: Place) -> None:
-        """Refuse patterns that it takes too long to make ready."""
-        named = [("patternProperties", pattern) for pattern in given.get("patternProperties", ())]
-        own = [("pattern", given["pattern"])] if "pattern" in given else []
-        for key, pattern in [*own, *named]:
-            why = self._budget.read(pattern)
-            if why is not None:
-                raise place.refuse(key, why)
+    def _translate_patterns(self, made: dict[str, Any], place: Place) -> None:
+        """Write patterns as llguidance reads them; refuse those that it takes too long to make ready."""
+        if "pattern" in made:
+            made["pattern"] = self._translated(made["pattern"], "pattern", place)
+        named: dict[str, Any] = {}
+        for pattern, schema in made.get("patternProperties", {}).items():
+            text = self._translated(pattern, "patternProperties", place)
+            named[text] = {"allOf": [named[text], schema]} if text in named else schema
+        if named:
+            made["patternProperties"] = named
+
+    def _translated(self, pattern: str, key: str, place: Place) -> str:
+        why = self._budget.read(pattern)
+        try:
+            text = translated(pattern) if why is None else ""
+        except NoPattern as error:
+            raise place.refuse(key, f"no regex: {error}") from None
+        why = why or self._budget.write(text)
+        if why is not None:
+            raise place.refuse(key, why)
+        return text
 
     def _check_values(self, given: dict[str, Any], place: Place) -> None:
         """Refuse values with numbers that would become others."""
@@ -143,6 +156,7 @@ class Preparation:
             made[key] = {name: self.prepare(item, place.at(key, name)) for name, item in made[key].items()}
         for key in made.keys() & set(COUNTS):
             made[key] = int(made[key])
+        self._translate_patterns(made, place)
         if "$dynamicRef" in given:
             self._add_dynamic(made, given["$dynamicRef"], place)
         if "$ref" in given:
