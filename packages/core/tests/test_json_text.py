@@ -5,7 +5,15 @@ import json
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from rase_core.json_text import NestedTooDeeply, NotJson, NumberTooLarge, json_words, parse_json
+from rase_core.json_text import (
+    NestedTooDeeply,
+    NotJson,
+    NumberTooLarge,
+    json_words,
+    parse_json,
+    unique_keys,
+    whole_text,
+)
 
 FAULTS: list[tuple[str | bytes, str]] = [
     ("", "a value is expected, at line 1, column 1"),
@@ -82,3 +90,17 @@ def test_a_value_is_told_as_json_and_what_json_cannot_write_as_python() -> None:
     assert json_words(nested).startswith("[[[")
     nested.append(nested)
     assert json_words(nested).startswith("[[[")
+
+
+def test_a_key_that_comes_twice_is_refused() -> None:
+    assert parse_json('{"a": {"a": 1}}', unique_keys) == {"a": {"a": 1}}
+    for text in ('{"a": 1, "a": 1}', '[{"b": {"a": 1, "\\u0061": 2}}]'):
+        with pytest.raises(NotJson, match="an object has the same key twice"):
+            parse_json(text, unique_keys)
+
+
+def test_half_of_a_surrogate_pair_is_refused() -> None:
+    assert whole_text(parse_json('["\\ud83d\\ude00"]')) == ["\U0001f600"]
+    for text in ('"\\ud800"', '[{"a": "x\\ude00"}]', '{"\\ud83d": 1}'):
+        with pytest.raises(NotJson, match=r"a text has the lone surrogate '\\ud"):
+            whole_text(parse_json(text))

@@ -6,7 +6,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from rase_core.errors import ContextOverflow, EngineError, InvalidParameter, UnencodableText
+from rase_core.errors import (
+    ContextOverflow,
+    EngineError,
+    InvalidConversation,
+    InvalidParameter,
+    UnencodableText,
+)
 from rase_core.logprobs import Logprobs
 from rase_core.sampling import GenerationConfig
 from rase_models import Engine
@@ -116,12 +122,19 @@ def test_every_method_that_answers_tells_probabilities_if_asked(engine: Engine) 
 def test_a_lone_surrogate_is_refused_wherever_there_is_text(engine: Engine) -> None:
     asks = (
         lambda: engine.generate("m", "\ud800", CONFIG),
-        lambda: engine.chat("m", [{"role": "user", "content": "a\udc00"}], CONFIG),
         lambda: engine.count_tokens("m", "\ud800"),
     )
     for ask in asks:
         with pytest.raises(UnencodableText, match="lone surrogate"):
             ask()
+    for message in (
+        {"role": "user", "content": "a\udc00"},
+        {"role": "user", "content": [{"type": "text", "text": "\ud800"}]},
+        {"role": "assistant", "tool_calls": [{"function": {"name": "f", "arguments": {"a": ["\ud800"]}}}]},
+        {"role": "user", "content": "a", "more": {"\ud800": 1}},
+    ):
+        with pytest.raises(InvalidConversation, match=r"messages\[0\]: a text has the lone surrogate"):
+            engine.chat("m", [message], CONFIG)
     with pytest.raises(InvalidParameter, match=r"stop.*lone surrogates"):
         GenerationConfig(stop=("\ud800",))
 

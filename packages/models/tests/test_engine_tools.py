@@ -70,6 +70,8 @@ def engine(tmp_path_factory: pytest.TempPathFactory, smollm2_path: Path) -> Iter
             engine.import_model(smollm2_path, name, chat_template=f"{{# {SIGNS[name]} #}}{CHATML}")
         engine.import_model(smollm2_path, "plain", chat_template=CHATML)
         engine.import_model(smollm2_path, "open", chat_template=f"{CHATML}<think>\n")
+        thinking = f"{{# {SIGNS['hermes']} #}}{CHATML}<think>\n"
+        engine.import_model(smollm2_path, "thinking", chat_template=thinking)
         engine.import_model(smollm2_path, "shut", chat_template=f"{CHATML}<think>\n\n</think>\n\n")
         yield engine
 
@@ -146,6 +148,14 @@ def test_a_format_holds_where_no_thought_is_open(engine: Engine) -> None:
 def test_a_format_behind_a_thought_that_no_token_ends_is_refused(engine: Engine) -> None:
     with pytest.raises(UnenforceableFormat, match="thought"):
         engine.reply("open", MESSAGES, GREEDY, response_format=ResponseFormat.choice(["yes", "no"]))
+
+
+def test_a_call_behind_a_thought_that_no_token_ends_is_refused_by_the_name_of_the_choice(
+    engine: Engine,
+) -> None:
+    options = ChatOptions(tools=(CLOCK,), tool_choice="required")
+    with pytest.raises(UnenforceableFormat, match=r"tools .*: tool_choice 'required' .* end is no token"):
+        engine.reply("thinking", MESSAGES, GREEDY, options=options)
 
 
 def test_what_is_thought_is_told_apart(engine: Engine) -> None:

@@ -66,6 +66,14 @@ def test_items_of_a_response_go_back_into_the_history(client: httpx.Client, engi
     [
         ({"input": [{"type": "function_call", "call_id": "a", "name": "b"}]}, "input[0].arguments"),
         (
+            {
+                "input": [
+                    {"type": "function_call", "call_id": "a", "name": "b", "arguments": '{"a": "\\ud800"}'}
+                ]
+            },
+            "input[0].arguments",
+        ),
+        (
             {"input": [{"type": "function_call", "call_id": "a", "name": "b", "arguments": "{"}]},
             "input[0].arguments",
         ),

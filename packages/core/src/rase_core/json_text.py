@@ -77,6 +77,23 @@ def parse_json(text: str | bytes, pairs_hook: PairsHook | None = None) -> object
     return value
 
 
+def unique_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """Return the object of these pairs, as a `pairs_hook`; raises NotJson for a key that comes twice."""
+    found = dict(pairs)
+    if len(found) != len(pairs):
+        raise NotJson("an object has the same key twice")
+    return found
+
+
+def whole_text(value: object) -> object:
+    """Return a value of JSON; raises NotJson where one of its texts has half of a surrogate pair."""
+    try:
+        json.dumps(value, ensure_ascii=False).encode()
+    except UnicodeEncodeError as error:
+        raise NotJson(f"a text has the lone surrogate {error.object[error.start]!r}") from error
+    return value
+
+
 def _said(error: json.JSONDecodeError) -> str:
     words = next((own for text, own in _WORDS.items() if error.msg.startswith(text)), "it cannot be read")
     return f"{words}, at line {error.lineno}, column {error.colno}"

@@ -79,8 +79,10 @@ class ChatRules:
         if grammar.form.is_apart:
             _refuse_unsaid(grammar.tools)
         calls = self._compiled_calls(grammar)
-        # Harmony's grammar has a thought in it.
-        return calls if grammar.form is HARMONY else self._behind_thought(calls, FormatKind.LARK)
+        if grammar.form is HARMONY:  # whose grammar has a thought in it
+            return calls
+        choice = str(self._options.tool_choice)
+        return self._behind_thought(calls, TOOLS, f"tool_choice {choice!r} demands a call, and ")
 
     def _formatted(self, form: ResponseFormat, offered: CallGrammar | None) -> MakeRules:
         said: MakeRules = self._session.formats.compile(form)
@@ -134,10 +136,10 @@ class ChatRules:
         special = silent_ids(self._session.tokenizer, form.markers)
         return CallGrammar(form, tools, self._options.parallel_tool_calls, special.get)
 
-    def _behind_thought(self, rules: MakeRules, kind: FormatKind) -> MakeRules:
+    def _behind_thought(self, rules: MakeRules, kind: str, demand: str = "") -> MakeRules:
         is_thinking, begin, end = self._is_thinking, self._thought_begin(), self._thought_end()
         if is_thinking and not end:
-            raise UnenforceableFormat(kind, "the prompt begins a thought whose end is no token")
+            raise UnenforceableFormat(kind, f"{demand}the prompt begins a thought whose end is no token")
         if not end or (begin is None and not is_thinking):
             return rules
         text_tokens = self._session.formats.text_tokens

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import Annotated, Literal
 
 from pydantic import Field
-from rase_core.json_text import NotJson, parse_json
+from rase_core.json_text import NotJson, parse_json, unique_keys, whole_text
 from rase_models.chat.options import ChatOptions, ToolChoice
 from rase_models.chat.tool_calls import Tool
 from rase_models.chat.variables import EFFORT, THINKS
@@ -122,7 +122,7 @@ RESERVED = frozenset({"messages", "tools", "add_generation_prompt", "continue_fi
 def parsed_arguments(text: str, path: str) -> dict[str, object]:
     """Return the arguments of a call in the history; raises InvalidValue naming them."""
     try:
-        value = parse_json(text) if text.strip() else {}
+        value = whole_text(parse_json(text, unique_keys)) if text.strip() else {}
     except NotJson as error:
         raise InvalidValue(f"Invalid value for '{path}': not valid JSON ({error}).", path) from error
     if not isinstance(value, dict):

@@ -1,6 +1,7 @@
 """Checking a conversation and bringing it into the one shape that templates are given."""
 
 import math
+import re
 from collections.abc import Mapping, Sequence
 from typing import TypeGuard
 
@@ -14,6 +15,7 @@ THOUGHTS = ("reasoning_content", "thinking", "reasoning")
 Message = dict[str, object]
 
 _DEPTH = 32
+_SURROGATE = re.compile("[\ud800-\udfff]")
 
 
 def plain_messages(messages: Sequence[Mapping[str, object]], *, knows_developer: bool) -> list[Message]:
@@ -65,7 +67,7 @@ def _role(index: int, message: Mapping[str, object]) -> str:
 def _content(index: int, message: Mapping[str, object]) -> str:
     content = message.get("content")
     if isinstance(content, str):
-        return str(content)
+        return _whole(content, index)
     if content is None:
         raise InvalidConversation("content is missing", index=index)
     if not _is_list(content):
@@ -83,7 +85,14 @@ def _text(index: int, position: int, part: object) -> str:
         raise InvalidConversation(
             f'content[{position}]: expected {{"type": "text", "text": ...}}, found {found}', index=index
         )
-    return text
+    return _whole(text, index)
+
+
+def _whole(text: str, index: int | None) -> str:
+    """Return a text; raises InvalidConversation for half of a surrogate pair in it."""
+    if not text.isascii() and (lost := _SURROGATE.search(text)):
+        raise InvalidConversation(f"a text has the lone surrogate {lost[0]!r}", index=index)
+    return str(text)
 
 
 def plain(value: object, index: int | None, depth: int = 0) -> object:
@@ -91,13 +100,13 @@ def plain(value: object, index: int | None, depth: int = 0) -> object:
     if depth > _DEPTH:
         raise InvalidConversation(f"values nested more than {_DEPTH} deep", index=index)
     if isinstance(value, str):
-        return str(value)
+        return _whole(value, index)
     if value is None or isinstance(value, bool) or type(value) is int:
         return value
     if isinstance(value, float) and math.isfinite(value):
         return float(value)
     if isinstance(value, Mapping):
-        return {str(key): plain(item, index, depth + 1) for key, item in value.items()}
+        return {_whole(str(key), index): plain(item, index, depth + 1) for key, item in value.items()}
     if _is_list(value):
         return [plain(item, index, depth + 1) for item in value]
     raise InvalidConversation(f"expected what JSON has, found {_kind(value)}", index=index)
