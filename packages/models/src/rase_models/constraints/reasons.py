@@ -6,12 +6,21 @@ from collections.abc import Sequence
 UNSATISFIABLE = "nothing satisfies it"
 TOO_LARGE = "it has too many possibilities to be followed"
 _ODD = "it cannot be followed"
+_SAME_NAME = "a name may match two of its patterns, which cannot be enforced"
 _OVERLAP = "the schemas may have something in common, and have no opposites that can be enforced"
 
 _KNOWN: Sequence[tuple["re.Pattern[str]", str]] = (
     (re.compile(r"Failed to generate regex for \w+ range"), "no number of its range can be written"),
     (re.compile(r"oneOf constraints are not supported"), _OVERLAP),
-    (re.compile(r"NoExtensionBias"), UNSATISFIABLE),
+    (re.compile(r"NoExtensionBias|(?:^|: )Regex is empty: "), UNSATISFIABLE),
+    (
+        re.compile(
+            r"(?:^|: )(?:Unable to determine if regex is empty: |can't determine if patternProperty regexes )"
+        ),
+        TOO_LARGE,
+    ),
+    (re.compile(r"(?:^|: )patternProperty regexes .* are not disjoint", re.DOTALL), _SAME_NAME),
+    (re.compile(r"^Parser Error: token .* doesn't satisfy the grammar", re.DOTALL), TOO_LARGE),
     (re.compile(r"does not contain a multiple of"), "its multiples cannot be told exactly"),
     (re.compile(r"panick|\bpanic\b|unwrap\(\)|assertion|index out of bounds|backtrace", re.IGNORECASE), _ODD),
     (re.compile(r"recursion|nested too deep|stack overflow", re.IGNORECASE), "it is nested too deeply"),
@@ -24,7 +33,10 @@ _KNOWN: Sequence[tuple["re.Pattern[str]", str]] = (
         TOO_LARGE,
     ),
 )
-"""The first that is found in a text says it all."""
+"""The first that is found in a text says it all.
+
+A token that was let come and does not fit is one at which a matcher had followed as much as it can.
+"""
 
 _ENDS = ("<non-verbose/>", "<state>", "; following ", " in regex /", " while processing json-schema:///#")
 """What only tells more of the cause, of which no more is read."""
@@ -59,6 +71,16 @@ _CUT: Sequence[tuple["re.Pattern[str]", str]] = (
     (re.compile(r"No 'root' rule found"), "it has no rule 'root', with which answers begin"),
     (re.compile(r"^no GBNF: Rule ('.*') not found$", re.DOTALL), r"no GBNF: the rule \1 is not there"),
     (re.compile(r"range end must be >= start, got (\(\d+, \d+\))"), r"the range \1 ends before it begins"),
+    (
+        re.compile(
+            r"^.*(?:end of hex escape|lone (?:leading|trailing) surrogate|surrogates not allowed).*$",
+            re.DOTALL,
+        ),
+        "a text has half of a surrogate pair",
+    ),
+    (re.compile(r"(?:no regex: )?decimal literal invalid"), "a number is too large"),
+    (re.compile(r"number out of range at line .*", re.DOTALL), "a number is too large"),
+    (re.compile(r"Expected positive integer for '\w+', got [0-9.]+e\+?[0-9]+"), "a number is too large"),
     (re.compile(r"lexer error"), "a character does not belong there"),
     (re.compile(r"error parsing (?:un)?signed integer: .*", re.DOTALL), "a number is too large"),
     (re.compile(r"failed to parse \"?%json\"?: .*", re.DOTALL), "a schema within it is no JSON"),
