@@ -192,6 +192,21 @@ def test_a_tool_with_a_text_that_cannot_be_written_is_refused(engine: Engine, ch
         engine.reply("qwen-coder", MESSAGES, GREEDY, options=options)
 
 
+def test_a_tool_with_a_pattern_of_texts_that_cannot_be_written_is_refused(engine: Engine) -> None:
+    for pattern in ("^</parameter>$", "a</tool_call>", r"^\x3c/tool_call>|</parameter>$"):
+        kind = {"type": "string", "pattern": pattern}
+        tool = Tool("f", "", {"type": "object", "properties": {"a": kind}, "required": ["a"]})
+        options = ChatOptions(tools=(tool,), tool_choice="required")
+        with pytest.raises(UnenforceableFormat, match=r"tools .*: f: .* at #/properties/a/pattern: no text"):
+            engine.reply("qwen-coder", MESSAGES, GREEDY, options=options)
+    for pattern in ("^<b>$", "^(</tool_call>|<b>)$"):
+        kind = {"type": "string", "pattern": pattern}
+        tool = Tool("f", "", {"type": "object", "properties": {"a": kind}, "required": ["a"]})
+        options = ChatOptions(tools=(tool,), tool_choice="required", parallel_tool_calls=False)
+        (call,) = engine.reply("qwen-coder", MESSAGES, GREEDY, options=options).tool_calls
+        assert json.loads(call.arguments) == {"a": "<b>"}
+
+
 def test_a_tool_with_an_argument_whose_name_cannot_be_written_is_refused(engine: Engine) -> None:
     for name in ("a>b", "a\nb", " a", ""):
         tool = Tool("f", "", {"type": "object", "properties": {name: {"type": "string"}}})

@@ -16,11 +16,12 @@ from rase_models.chat.reasoning import Held
 from rase_models.chat.tool_calls import CallGrammar, Tool
 from rase_models.chat.tool_calls.harmony import HARMONY
 from rase_models.chat.tool_calls.typed_arguments import unsaid
-from rase_models.chat.tool_calls.writable import refuse_unwritable
+from rase_models.chat.tool_calls.writable import doubtful_texts, refuse_unwritable
 from rase_models.constraints import FormatKind, ResponseFormat
 from rase_models.constraints.after_marker import AfterMarker
 from rase_models.constraints.after_thought import AfterThought
 from rase_models.constraints.either import Either, InOrder
+from rase_models.constraints.reasons import UNSATISFIABLE
 from rase_models.constraints.response_format import TOOLS
 from rase_models.constraints.schema import Budget, SchemaDocument, fault_of, prepared_once
 from rase_models.revealing import RevealingStream, silent_ids
@@ -79,10 +80,25 @@ class ChatRules:
         if grammar.form.is_apart:
             _refuse_unsaid(grammar.tools)
         calls = self._compiled_calls(grammar)
+        self._refuse_unwritable_patterns(grammar)
         if grammar.form is HARMONY:  # whose grammar has a thought in it
             return calls
         choice = str(self._options.tool_choice)
         return self._behind_thought(calls, TOOLS, f"tool_choice {choice!r} demands a call, and ")
+
+    def _refuse_unwritable_patterns(self, grammar: CallGrammar) -> None:
+        """Raise UnenforceableFormat for a pattern whose texts end too soon, as far as that is soon found."""
+        until = monotonic() + _MOST_SECONDS
+        for what, text in doubtful_texts(grammar.form, grammar.tools):
+            try:
+                self._session.formats.compile(ResponseFormat.lark(text))
+            except UnenforceableFormat as error:
+                if error.reason != UNSATISFIABLE:
+                    raise
+                why = "no text of it can be written, in the calls that the model writes"
+                raise UnenforceableFormat(TOOLS, f"{what}: {why}") from error
+            if monotonic() > until:
+                break
 
     def _formatted(self, form: ResponseFormat, offered: CallGrammar | None) -> MakeRules:
         said: MakeRules = self._session.formats.compile(form)

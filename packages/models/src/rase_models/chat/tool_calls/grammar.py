@@ -105,17 +105,17 @@ class _Rules:
         lines = list(self._lines_of_parts())
         for until, name in self._untils.items():
             is_text = self._special(until.text) is None
-            lines.append(f"{name.upper()}: {self._any_text(until)}")
+            lines.append(f"{name.upper()}: {self._text_of(until)}")
             lines += [f"{name}[suffix={_quoted(until.text)}]: {name.upper()}"] if is_text else []
         return lines
 
-    def _any_text(self, until: Until) -> str:
+    def _text_of(self, until: Until) -> str:
         try:
-            return _any_text(until)
+            return any_text(until)
         except UnenforceableFormat:
             if not self._is_lenient:
                 raise
-            return _any_text(replace(until, pattern=None))
+            return any_text(replace(until, pattern=None))
 
     def _lines_of_parts(self) -> Iterator[str]:
         """Yield the rules of parts, which may have further ones in them."""
@@ -211,7 +211,8 @@ class CallGrammar:
         return [*opening, *section, *more, *closing]
 
 
-def _any_text(until: Until) -> str:
+def any_text(until: Until) -> str:
+    """Return the terminal of the texts before the end of one; raises UnenforceableFormat for its pattern."""
     is_bounded = until.least or until.most is not None
     most = "" if until.most is None else until.most
     terms = [f"/(?s:.{{{until.least},{most}}})/" if is_bounded else "/(?s:.*)/"]
