@@ -82,6 +82,9 @@ CALL = ChatOptions(tools=(Tool("a", "", {}),))
         (f"{KIMI}<|tool_call_argument_begin|>", KIMI, ":1", KIMI_END),
         ('<minimax:tool_call><invoke name="', '<invoke name="', " ", "</invoke>"),
         ('<minimax:tool_call><invoke name="', '<invoke name="a">', '<parameter name="b">', "</invoke>"),
+        ("<|tool_call_start|>", "<|tool_call_start|>[a(", "b", "<|tool_call_end|>"),
+        ("<|tool_call_start|>", "<|tool_call_start|>[a(", '\\\\"', "<|tool_call_end|>"),
+        ("<|tool_call_start|>", "<|tool_call_start|>[a(", "b ", "<|tool_call_end|>"),
         ('<tool_call>"name", "arguments"</tool_call>', '<tool_call>{"name": "', "</tool_call>", "x"),
     ],
 )

@@ -212,3 +212,36 @@ def test_what_has_no_end_in_it_is_read(name: str, data: st.DataObject) -> None:
     text, listed = data.draw(texts), data.draw(texts)
     if not any(end in text for end in of(name).ends):
         assert_read(name, FREE, written(name, text, listed), {"a": text, "b": [listed]})
+
+
+@pytest.mark.parametrize("name", ["lfm2", "llama-pythonic"])
+def test_names_that_python_does_not_have_are_read(
+    compiler: FormatCompiler, tokenizer: Tokenizer, name: str
+) -> None:
+    keys = ("from", "a-b", "None", "é", "1", "a.b", "n0")
+    properties = {key: {"type": "string"} for key in keys}
+    tool = Tool("other-fn.v2:x", "", {"type": "object", "properties": properties, "required": list(keys)})
+    refuse_unwritable(of(name), [tool])
+    arguments = ", ".join(f'{key}="from=(a=1), {key}("' for key in keys)
+    call = CALLS[name].replace("f(a=%j, b=%l)", f"other-fn.v2:x({arguments})")
+    assert admits(compiler, tokenizer, demanded(name, tool), call)
+    assert_read(name, tool, call, {key: f"from=(a=1), {key}(" for key in keys})
+
+
+@pytest.mark.parametrize(
+    "text", ["[(n5)(a=1)]", "[(n0)()]", "[f(n1)]", "[f(**{1: 2})]", "[f.g]", "[f(a=g(1))]"]
+)
+def test_what_is_no_call_of_names_never_fails(text: str) -> None:
+    answer = f"<|tool_call_start|>{text}<|tool_call_end|>"
+    dialect = ChatDialect(THINK, True, True, of("lfm2"))
+    reply = dialect.reading("", ChatOptions(tools=(FREE,))).read(answer)
+    assert reply.content == answer or reply.tool_calls
+
+
+@pytest.mark.parametrize("name", ["lfm2", "gemma", "qwen-coder", "glm", "minimax"])
+def test_names_that_cannot_be_written_are_refused(name: str) -> None:
+    odd = {"lfm2": "a b", "gemma": "a:b", "qwen-coder": "a>b", "glm": "a</arg_key>", "minimax": 'a"b'}[name]
+    for key in (odd, f" {odd}", ""):
+        tool = Tool("f", "", {"type": "object", "properties": {key: {}}})
+        with pytest.raises(UnenforceableFormat, match=r"f: the name .* at #/properties cannot be written"):
+            refuse_unwritable(of(name), [tool])

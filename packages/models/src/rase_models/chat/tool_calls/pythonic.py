@@ -2,6 +2,7 @@
 
 import ast
 import json
+import re
 from collections.abc import Sequence
 
 from rase_models.chat.tool_calls.call_format import Call, CallFormat, MalformedCall
@@ -14,20 +15,41 @@ _LONGEST = 1 << 17
 _CONSTANTS = {"true": True, "false": False, "null": None}
 
 
+_NAMES = re.compile(
+    r"""("(?:\\.|[^"\\])*(?:"|\\?\Z)|'(?:\\.|[^'\\])*(?:'|\\?\Z))"""
+    r"""|(?<![^\s"'()\[\]{},=])[^\s"'()\[\]{},=]+(?=\s*[(=])""",
+    re.DOTALL,
+)
+"""A text, or a name of a function or an argument, which Python may not have as one: `from`, `a-b`."""
+_KEYS = re.compile(r"""[^\s"'()\[\]{},=]+""")
+
+
 def _parse(text: str, tools: Tools) -> Sequence[Call]:
+    names: list[str] = []
+
+    def plain(found: "re.Match[str]") -> str:
+        if found[1] is None:
+            names.append(found[0])
+        return found[1] or f"n{len(names) - 1}"
+
     try:
-        tree = ast.parse(text.strip()[:_LONGEST], mode="eval").body
+        tree = ast.parse(_NAMES.sub(plain, text.strip()[:_LONGEST]), mode="eval").body
         calls = tree.elts if isinstance(tree, ast.List) else [tree]
-        return [_call(call) for call in calls]
-    except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
+        return [_call(call, names) for call in calls]
+    except (SyntaxError, ValueError, LookupError, RecursionError, MemoryError) as error:
         raise MalformedCall(text) from error
 
 
-def _call(node: ast.expr) -> Call:
-    if not isinstance(node, ast.Call) or node.args:
+def _call(node: ast.expr, names: Sequence[str]) -> Call:
+    if not isinstance(node, ast.Call) or node.args or not isinstance(node.func, ast.Name):
         raise ValueError
-    arguments = {keyword.arg: _value(keyword.value) for keyword in node.keywords if keyword.arg is not None}
-    return Call(ast.unparse(node.func), arguments)
+    given = ((keyword.arg, keyword.value) for keyword in node.keywords)
+    arguments = {_named(key, names): _value(value) for key, value in given if key is not None}
+    return Call(_named(node.func.id, names), arguments)
+
+
+def _named(plain: str, names: Sequence[str]) -> str:
+    return names[int(plain[1:])]
 
 
 def _value(node: ast.expr) -> object:
@@ -63,6 +85,7 @@ LLAMA_PYTHONIC = CallFormat(
     parse=_parse,
     write=_write,
     is_apart=True,
+    keys=_KEYS,
     is_list=True,
     starts=("[",),
 )
@@ -74,6 +97,7 @@ LFM2 = CallFormat(
     parse=_parse,
     write=_write,
     is_apart=True,
+    keys=_KEYS,
     is_list=True,
     open_text=PythonQuotes,
     tell=_tell,
