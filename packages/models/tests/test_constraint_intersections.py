@@ -77,6 +77,15 @@ GRAMMARS = [
     'start: %json {"allOf":[' + ",".join(f'{{"type":"string","pattern":"{word}"}}' for word in WORDS) + "]}",
 ]
 
+NESTED = [
+    r"/.*b/ & /(?:(?:x|[a-m])|(?:(?:(?:x){59,}|(?:\d|b)|[ab])){47,})(?:(?:(?:[a-m]\d|(?:\d){36,100}))*){28}/",
+    r"~/ab/ & /[\s\S](?:(?:(?:.word){35,})?){29,}/ & ~/(?:(?:(?:(?:[ab]|.|\d)){19,100}|[ab]|[\s\S]))*"
+    r"(?:(?:(?:x){29,100})+)*word/ & /(?:(?:(?:[^a][ab]|\s)|(?:[^a]\s){44}|(?:(?:word)*)+)){8,100}(?:(?:a)?){3}/",
+]
+"""Repetitions within repetitions, each time of which may be begun at another place."""
+
+GRAMMARS += [f"start: T\nT: {nested}" for nested in NESTED]
+
 
 @pytest.mark.parametrize("grammar", GRAMMARS)
 def test_an_intersection_of_too_many_expressions_in_a_grammar_is_refused(

@@ -27,7 +27,8 @@ Branches = Sequence[int]
 ONE_BRANCH: Branches = (1,) * _SIZE
 
 _PARTS = re.compile(
-    r"(?P<skip>\(\?(?:P?<\w*>|[a-zA-Z-]*:?)|[()|*+?^$]|\{\d*,?\d*\}|\\[bBAzZ])"
+    r"(?P<open>\((?:\?(?:P?<\w*>|[a-zA-Z-]*:?))?)|(?P<close>\))(?:\{(?P<least>\d*)(?P<most>,\d*)?\})?"
+    r"|(?P<again>\{(?P<few>\d*)(?P<many>,\d*)?\})|(?P<skip>[|*+?^$]|\\[bBAzZ])"
     r"|(?P<class>\[)"
     r"|\\x\{(?P<hex>[0-9a-fA-F]{1,8})\}|\\x(?P<byte>[0-9a-fA-F]{2})|\\u(?P<unit>[0-9a-fA-F]{4})"
     r"|\\(?P<control>[nrtfv])"
@@ -45,10 +46,9 @@ _RANGE = re.compile(r"\\?(.)(?:-\\?(.))?", re.DOTALL)
 
 def branches_of(pattern: str, *, is_caseless: bool = False) -> Branches:
     """Return the branches of an expression in Rust's syntax; at least as many as it has."""
-    counts = Counter(_masks(pattern))
     is_caseless = is_caseless or "(?" in pattern
     found = [0] * _SIZE
-    for mask, count in counts.items():
+    for mask, count in _masks(pattern).items():
         for kind in _kinds(_caseless(mask) if is_caseless else mask):
             found[kind] += count
     return found
@@ -82,20 +82,71 @@ def product_of(members: Iterable[Branches]) -> Branches:
     return [min(most, prod(max(1, count) for count in kind)) for kind in zip(*members, strict=True)]
 
 
-def _masks(pattern: str) -> Iterable[int]:
-    """Yield which kinds of characters each place of an expression admits, a bit for each."""
+def _masks(pattern: str) -> Counter[int]:
+    """Return which kinds of characters the places of an expression admit, a bit for each, and how often."""
+    groups = [_Group()]
     at = 0
-    while at < len(pattern):
-        found = _PARTS.match(pattern, at)
-        if found is None:
-            return
+    while found := _PARTS.match(pattern, at):
         at = found.end()
-        if found.lastgroup == "class":
+        if found["open"]:
+            groups.append(_Group())
+        elif found["close"]:
+            _close(groups, _times(found["least"], found["most"]))
+        elif found["again"]:
+            groups[-1].repeat(_times(found["few"], found["many"]))
+        elif found["class"]:
             end = _class_end(pattern, at)
-            yield _class_mask(pattern[at:end])
+            groups[-1].add(_class_mask(pattern[at:end]))
             at = end
-        elif found.lastgroup != "skip":
-            yield _part_mask(found)
+        elif not found["skip"]:
+            groups[-1].add(_part_mask(found))
+    while len(groups) > 1:
+        _close(groups, 1)
+    return groups[0].places
+
+
+class _Group:
+    """The places of a group by what they admit: as they are written, and with all their repetitions.
+
+    Those count where the group is repeated itself: each time that may be begun at another place.
+    """
+
+    def __init__(self) -> None:
+        self.places: Counter[int] = Counter()
+        self.repeated: Counter[int] = Counter()
+        self._last = 0
+
+    def add(self, mask: int) -> None:
+        """Add a place."""
+        self.places[mask] += 1
+        self.repeated[mask] += 1
+        self._last = mask
+
+    def repeat(self, times: int) -> None:
+        """Count the last place so often."""
+        if self._last:
+            self.repeated[self._last] += times - 1
+
+    def close_into(self, outer: "_Group", times: int) -> None:
+        """Add the group, which comes so often, to the one around it."""
+        is_one = self.repeated.total() == 1
+        for mask, count in self.repeated.items():
+            here = count * times if times > 1 and not is_one else self.places[mask]
+            outer.places[mask] = min(MOST_BRANCHES, outer.places[mask] + here)
+            outer.repeated[mask] = min(MOST_BRANCHES, outer.repeated[mask] + count * times)
+
+
+def _close(groups: list[_Group], times: int) -> None:
+    inner = groups.pop()
+    if not groups:
+        groups.append(_Group())
+    inner.close_into(groups[-1], times)
+
+
+def _times(least: str | None, most: str | None) -> int:
+    """Return how often something is repeated, as far as that is counted."""
+    counts = (least, (most or "").removeprefix(","))
+    return min(MOST_BRANCHES, max(1, *(int(count[:9]) for count in counts if count), 1))
 
 
 def _part_mask(found: "re.Match[str]") -> int:
