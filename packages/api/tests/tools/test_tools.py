@@ -195,7 +195,7 @@ def test_ollamas_history_and_settings_reach_the_engine(client: httpx.Client, eng
     body = OLLAMA | {"messages": [USER, asked_for, told], "think": "high"}
     assert client.post("/api/chat", json=body).status_code == 200
     question = asked(engine)
-    assert question.options.variables == {"enable_thinking": True, "reasoning_effort": "high"}
+    assert question.options.variables == {"reasoning_effort": "high"}
     assert question.messages[1]["reasoning_content"] == "hm"
     assert question.messages[2] == {"role": "tool", "content": "Rain.", "name": "weather"}
 

@@ -143,8 +143,7 @@ class OllamaRequest(TextRequest, ConstrainedRequest):
         """Return what the template is told of thinking."""
         if self.think is None:
             return {}
-        effort = {EFFORT: self.think} if isinstance(self.think, str) else {}
-        return {THINKS: self.think is not False, **effort}
+        return {EFFORT if isinstance(self.think, str) else THINKS: self.think}
 
     @property
     def is_streamed(self) -> bool:

@@ -42,10 +42,6 @@ _SCOPES = frozenset(
 )  # what jinja passes along with every call in a loop or block
 
 
-_ASKING = frozenset(("defined", "undefined", "default", "d"))
-"""Tests and filters for a variable that may be absent."""
-
-
 class GenerationTag(Extension):
     """`{% generation %}...{% endgeneration %}`, which marks text for training and renders it as it is."""
 
@@ -78,17 +74,17 @@ class TemplateNamespace(Namespace):
         Namespace.__setitem__(self, name, value)
 
 
-def _asked_for(parsed: nodes.Template) -> Iterator[str]:
-    """Give the names whose absence a template is ready for, or that are part of what they become."""
-    for node in parsed.find_all((nodes.Test, nodes.Filter)):
-        if node.name in _ASKING and isinstance(node.node, nodes.Name):
-            yield node.node.name
-    for assignment in parsed.find_all(nodes.Assign):
-        if isinstance(assignment.target, nodes.Name):
-            name = assignment.target.name
-            yield from (name for read in assignment.node.find_all(nodes.Name) if read.name == name)
-            if isinstance(assignment.node, nodes.Name) and assignment.node.name == name:
-                yield name
+def _names_in_order(node: nodes.Node, bound: frozenset[str] = frozenset()) -> Iterator[tuple[str, bool]]:
+    """Give the names of a template as they come, and whether each is read; no parameters of macros."""
+    if isinstance(node, nodes.Name):
+        if node.name not in bound:
+            yield node.name, node.ctx == "load"
+        return
+    if isinstance(node, nodes.Macro | nodes.CallBlock):
+        bound |= {argument.name for argument in node.args}
+    source = node.iter if isinstance(node, nodes.For) else getattr(node, "node", None)
+    for child in sorted(node.iter_child_nodes(), key=lambda child: child is not source):
+        yield from _names_in_order(child, bound)
 
 
 class TemplateEnvironment(ImmutableSandboxedEnvironment):
@@ -121,14 +117,13 @@ class TemplateEnvironment(ImmutableSandboxedEnvironment):
         return self.from_string(bound(self._parsed(source), self))
 
     def variables_of(self, source: str) -> frozenset[str]:
-        """Return the names that a template takes from outside.
-
-        A name that it gives a value itself counts where the template asks for it besides, as for a default.
-        """
+        """Return the names that a template takes from outside: that it reads before it gives them a value."""
         parsed = self._parsed(source)
-        own = {name.name for name in parsed.find_all(nodes.Name) if name.ctx != "load"}
+        is_read_first: dict[str, bool] = {}
+        for name, is_read in _names_in_order(parsed):
+            is_read_first.setdefault(name, is_read)
         names = find_undeclared_variables(parsed) - self.globals.keys()
-        return frozenset(names - (own - set(_asked_for(parsed))))
+        return frozenset(name for name in names if is_read_first.get(name, True))
 
     def _parsed(self, source: str) -> nodes.Template:
         parsed = self.parse(source)

@@ -27,7 +27,7 @@ def given_template(chat_template: str | None, template_file: Path | None) -> str
             f"{template_file}: the chat template is empty", "leave it out for the model's own"
         )
     try:
-        return data.decode("utf-8")
+        return data.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         raise TemplateError(f"{template_file}: not UTF-8", "save the template as UTF-8") from error
 

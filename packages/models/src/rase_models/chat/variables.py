@@ -28,9 +28,12 @@ def told_variables(
 
     Whether to think is told by the template's own switch; an effort asks for thinking, and `none` for none.
     What is not read is left out where it asks for what happens anyway: thinking where the template
-    `has_thoughts`, none where it has not. Any other raises InvalidParameter, or is logged when lenient; an
-    effort and a switch that contradict each other raise it always.
+    `has_thoughts`, none where it has not. Any other raises InvalidParameter, or is logged when lenient;
+    variables that contradict each other raise it always.
     """
+    given = {
+        name: value for name, value in given.items() if value is not None or name not in (THINKS, EFFORT)
+    }
     told = {name: value for name, value in given.items() if name in read}
     lost = [name for name in given if name not in read and name not in (THINKS, EFFORT)]
     lost += _lost_switch(given, read, told, has_thoughts) + _lost_effort(given, read, told)
@@ -47,42 +50,56 @@ def _lost_switch(
     given: Mapping[str, object], read: Set[str], told: dict[str, object], has_thoughts: bool | None
 ) -> list[str]:
     """Tell the template whether to think; return by what name that was asked for where it has no way to."""
-    wish, name = _wish(given)
-    switch = next((entry for entry in _SWITCHES if entry[0] in read and entry[0] not in told), None)
-    if wish is None or THINKS in told:
+    said = _said(given)
+    name = THINKS if THINKS in given else EFFORT
+    if name not in given or said.keys() & told.keys() - {EFFORT}:
         return []
-    if switch is not None and isinstance(wish, bool):
+    wish = said.get(name)
+    switch = next((entry for entry in _SWITCHES if entry[0] in read), None)
+    if switch is not None and wish is not None and switch[0] not in told:
         told[switch[0]] = switch[1][wish]
         return []
     is_asked = name == THINKS or wish is False
-    return [name] if is_asked and wish is not has_thoughts else []
+    is_told = THINKS in told
+    return [name] if is_asked and not is_told and wish is not has_thoughts else []
 
 
-def _wish(given: Mapping[str, object]) -> tuple[object, str]:
-    """Return whether to think, None where nothing is said, and the variable that says so."""
-    switch, effort = given.get(THINKS), given.get(EFFORT)
-    wish = None if effort is None else effort != _NO_EFFORT
-    if isinstance(switch, bool) and wish is not None and wish is not switch:
-        asked = "an effort, since thinking is asked for" if switch else "none, since no thinking is asked for"
-        raise InvalidParameter(f"variables.{EFFORT}", effort, asked)
-    return (wish, EFFORT) if switch is None else (switch, THINKS)
+def _said(given: Mapping[str, object]) -> dict[str, bool]:
+    """Return which variables say to think, and which not to; raises InvalidParameter where they disagree."""
+    said = {
+        name: wish
+        for name, values in _SWITCHES
+        for wish, value in values.items()
+        if type(given.get(name)) is type(value) and given.get(name) == value
+    }
+    if EFFORT in given:
+        said[EFFORT] = given[EFFORT] != _NO_EFFORT
+    if len(set(said.values())) > 1:
+        name = next(name for name in (EFFORT, THINKS, *said) if name in said)
+        raise _contradiction(given, name, next(other for other in said if said[other] is not said[name]))
+    return said
+
+
+def _contradiction(given: Mapping[str, object], name: str, other: str) -> InvalidParameter:
+    return InvalidParameter(f"variables.{name}", given[name], f"nothing that contradicts {other}")
 
 
 def _lost_effort(given: Mapping[str, object], read: Set[str], told: dict[str, object]) -> list[str]:
     """Tell the template of an effort; return its name where the template has none."""
     effort = given.get(EFFORT)
     name = next((name for name in _EFFORTS if name in read), None)
-    if effort is None or name in given or effort == _NO_EFFORT:
+    if effort is None or name == EFFORT or effort == _NO_EFFORT:
         return []
     if name is None:
         return [EFFORT]
-    told[name] = effort
+    if told.setdefault(name, effort) != effort:
+        raise _contradiction(given, EFFORT, name)
     return []
 
 
 def _expected(name: str, value: object, read: Set[str], has_thoughts: bool | None) -> str:
     names = f"it reads {', '.join(sorted(read))}" if read else "it reads none"
-    if value is False or (name == EFFORT and value == _NO_EFFORT):
+    if (name, value) in ((THINKS, False), (EFFORT, _NO_EFFORT)):
         return f"thinking, or nothing: the chat template has no switch against it ({names})"
     if name != THINKS:
         return f"nothing: the chat template reads no such variable ({names})"
