@@ -77,7 +77,7 @@ def model() -> None:
 @ARCHITECTURE
 @click.option("--context-length", type=WholeNumber(min=1), metavar="TOKENS", help="[default: the file's]")
 @CHAT_TEMPLATE
-@click.option("--chat-template-file", "template_file", type=FILE, help="A file of jinja text instead, which stays in place.")
+@click.option("--chat-template-file", "template_file", type=FILE, help="A file of it, in place.")
 @click.option("--tokenizer", type=FILE, help="A tokenizer.json. [default: the file's own vocabulary]")
 @REPLACE
 @JSON
