@@ -45,7 +45,7 @@ class _Reader:
     """Reads a pattern from its beginning to its end."""
 
     def __init__(self, pattern: str) -> None:
-        self._pattern, self._at = pattern, 0
+        self._pattern, self._at, self._open_groups = pattern, 0, 0
         self._parts: list[str] = []
 
     def text(self) -> str:
@@ -60,6 +60,8 @@ class _Reader:
             else:
                 _READS.get(self._pattern[self._at], _Reader._literal)(self)
             is_repeated = quantifier is not None
+        if self._open_groups:
+            raise NoPattern("a group is not closed")
         return "".join(self._parts)
 
     def _add(self, end: int, text: str) -> None:
@@ -81,7 +83,14 @@ class _Reader:
         assert found is not None
         if flags is not None and flags[0] not in ("(?:", "(?i)", "(?i:", "(?-i:"):
             raise NoPattern(f"the flags {flags[0]!r} are not supported")
+        self._open_groups += found[0] != "(?i)"
         self._add(found.end(), found[0])
+
+    def _group_end(self) -> None:
+        if not self._open_groups:
+            raise NoPattern("a group is closed that was not opened")
+        self._open_groups -= 1
+        self._as_it_is()
 
     def _escape(self) -> None:
         told_of = _TOLD_OF.match(self._pattern, self._at)
@@ -171,7 +180,8 @@ _CHARACTERS: Mapping[str, Callable[["re.Match[str]"], str]] = {
 }
 
 _READS: Mapping[str, Callable[[_Reader], None]] = {
-    **dict.fromkeys("^$|)*+?", _Reader._as_it_is),
+    **dict.fromkeys("^$|*+?", _Reader._as_it_is),
+    ")": _Reader._group_end,
     ".": _Reader._dot,
     "(": _Reader._group,
     "\\": _Reader._escape,
