@@ -161,3 +161,10 @@ def _timely(compiler: FormatCompiler, form: ResponseFormat) -> None:
         compiler.compile(form)
     finally:
         assert time.thread_time() - started < 2
+
+
+def test_rules_that_refer_to_each_other_too_deeply_are_refused(compiler: FormatCompiler) -> None:
+    chain = "".join(f"T{number}: T{number + 1}\n" for number in range(900))
+    grammar = f"start: T0\n{chain}T900: /a/ & /b/\n"
+    with pytest.raises(UnenforceableFormat, match="refer to each other too deeply"):
+        compiler.compile(ResponseFormat.grammar(grammar))

@@ -42,7 +42,10 @@ def test_the_reason_in_a_text_of_the_library_is_found_at_once_whatever_it_quotes
             ResponseFormat.json_schema({"type": "string", "format": many(EXPECTED)}),
             "'format' at #: no format",
         ),
-        (ResponseFormat.json_schema({"type": "string", "pattern": "(" + many(EXPECTED)}), "a group is not closed"),
+        (
+            ResponseFormat.json_schema({"type": "string", "pattern": "(" + many(EXPECTED)}),
+            "a group is not closed",
+        ),
         (ResponseFormat.regex("(" + many(EXPECTED)), "no regex: unclosed group"),
         (ResponseFormat.regex(many("a b") + r"\b"), "anchors and word boundaries"),
         (ResponseFormat.grammar(f"start: /({many(EXPECTED)}/"), "no regex: unclosed group"),

@@ -58,8 +58,11 @@ def check_intersections(text: str) -> None:
         return
     rules = {rule.name: rule for rule in _rules(text)}
     looks = _Looks(rules)
-    for name in rules:
-        looks.branches(name)
+    try:
+        for name in rules:
+            looks.branches(name)
+    except RecursionError as error:
+        raise UnenforceableFormat("grammar", "its rules refer to each other too deeply") from error
 
 
 def _check_schemas(text: str) -> None:
