@@ -8,6 +8,7 @@ from hypothesis.stateful import Bundle, RuleBasedStateMachine, initialize, invar
 from rase_core.answer import Generation, StopReason
 from rase_core.errors import QueueFull, RequestTimeout
 from rase_core.generation import generate
+from rase_core.logprobs import Logprobs
 from rase_core.sampling import GenerationConfig
 from rase_core.scheduler import GenerationRequest, SchedulerLimits
 from rase_core.scheduler.testing import StepwiseScheduler, Submitted
@@ -90,11 +91,18 @@ class AnyUse(RuleBasedStateMachine):
         n=st.sampled_from([1, 1, 1, 2, 3]),
         choice=st.integers(0, 2),
         timeout=st.sampled_from([None, None, None, 0.3]),
+        told=st.sampled_from([None, None, None, Logprobs(1, of_prompt=True)]),
     )
     def submit(
-        self, prompt: list[int], config: GenerationConfig, n: int, choice: int, timeout: float | None
+        self,
+        prompt: list[int],
+        config: GenerationConfig,
+        n: int,
+        choice: int,
+        timeout: float | None,
+        told: Logprobs | None,
     ) -> Submitted | None:
-        request = GenerationRequest(prompt, config, letters, choice, n, timeout)
+        request = GenerationRequest(prompt, config, letters, choice, n, timeout, logprobs=told)
         try:
             self.requests.append(self.scheduler.submit(request))
         except QueueFull as error:

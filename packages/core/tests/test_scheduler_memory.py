@@ -1,13 +1,16 @@
 """When memory is short, who came last waits, and nobody fails or gets another answer."""
 
+from functools import partial
+
 import pytest
 from rase_core.decoder import Batch
 from rase_core.errors import BackendFailure, ContextOverflow
 from rase_core.generation import generate
+from rase_core.logprobs import Logprobs
 from rase_core.sampling import GenerationConfig
 from rase_core.scheduler import GenerationRequest, SchedulerLimits
 from rase_core.scheduler.testing import StepwiseScheduler, Submitted
-from rase_core.testing import HistoryDecoder
+from rase_core.testing import HistoryDecoder, ScriptedDetokenizer
 
 CONTEXT = 64
 SEEDED = GenerationConfig(temperature=1, top_k=0, top_p=1, min_p=0, max_tokens=40, seed=5)
@@ -93,6 +96,31 @@ def test_a_prompt_that_can_never_fit_is_refused_with_numbers() -> None:
     with pytest.raises(ContextOverflow) as caught:
         small().submit(GenerationRequest([1] * (CONTEXT + 1), SEEDED))
     assert (caught.value.tokens, caught.value.limit) == (CONTEXT + 1, CONTEXT)
+
+
+def letters() -> ScriptedDetokenizer:
+    return ScriptedDetokenizer(dict.fromkeys(range(32), b"a"))
+
+
+def test_a_stream_that_has_to_wait_for_an_older_prompt_may_be_all_that_a_step_has() -> None:
+    """A prompt that is told leaves places to others; now and then comes a step without any of it."""
+    told = Logprobs(0, of_prompt=True)
+    most = GenerationConfig(temperature=0, max_tokens=100, ignore_eos=True)
+    for length in range(2, 8):
+        decoder = HistoryDecoder(context_length=256, kv_capacity=256)
+        scheduler = StepwiseScheduler(decoder)
+        decoder.on_forward = partial(pass_time, scheduler)
+        older = scheduler.submit(GenerationRequest([1] * 231, most, letters, logprobs=told))
+        younger = scheduler.submit(GenerationRequest([2] * length, most, letters))
+        scheduler.run()
+        assert (len(older.ended[0].tokens), len(younger.ended[0].tokens)) == (25, 100)
+        assert scheduler.snapshot.totals.preemptions > 0
+
+
+def pass_time(scheduler: StepwiseScheduler, batch: Batch) -> None:
+    """Let a token of a prompt take the longer while streams run."""
+    seconds = 0.006 if scheduler.snapshot.decoding else 0.0015
+    scheduler.now += 0.01 + seconds * len(batch.tokens)
 
 
 def test_a_decoder_that_has_less_room_than_it_says_fails_the_request_and_not_the_scheduler() -> None:

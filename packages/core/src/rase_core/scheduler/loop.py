@@ -141,6 +141,8 @@ class Loop:
     def _run(self, plan: StepPlan) -> None:
         try:
             self._totals.preemptions += self._roster.make_room(plan)
+            if not plan.counts:  # all of it has to wait, for a prompt that has no part in this step
+                return
             batch = plan.batch()
             self._outbox.send()
             started = self._clock()
