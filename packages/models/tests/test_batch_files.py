@@ -56,6 +56,8 @@ def test_lines_become_tasks(engine: Engine, tmp_path: Path, tiny_path: Path) -> 
         ('{"custom_id": ' + "9" * 5000 + "}", "no JSON: a whole number has more than 4300 digits"),
         ('{"custom_id": NaN}', "no JSON: NaN is not a number"),
         ("[" * 100_000, "nested too deeply"),
+        (line("\ud800"), "no JSON: a text has the lone surrogate"),
+        (line(prompt="\udfff"), "no JSON: a text has the lone surrogate"),
         ("[]", "expected an object, found list"),
         (line(7), "custom_id: expected a string"),
         (line(url="/v1/embeddings"), "url: expected /v1/chat/completions or"),

@@ -8,7 +8,7 @@ from types import MappingProxyType
 from typing import BinaryIO
 
 from rase_core.errors import EngineError
-from rase_core.json_text import NotJson, parse_json
+from rase_core.json_text import NotJson, parse_json, whole_text
 from rase_core.model_file import irregularity
 from rase_core.sampling import GenerationConfig
 
@@ -97,7 +97,7 @@ class BatchFile:
 
 def _parsed(line: bytes) -> dict[str, object]:
     try:
-        values = parse_json(line)
+        values = whole_text(parse_json(line))
     except NotJson as error:
         raise ValueError(f"no JSON: {error}") from None
     if not isinstance(values, dict):
