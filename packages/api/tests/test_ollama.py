@@ -10,7 +10,7 @@ from rase_api.schemas.ollama import OllamaChat
 from rase_api.testing import ScriptedEngine, served
 from rase_core.errors import BackendFailure
 from rase_core.testing_waits import wait_for
-from rase_models.chat.parts import ToolCall
+from rase_models.chat.parts import ArgumentPiece, ToolCall
 
 CHAT: dict[str, Any] = {"model": "demo", "messages": [{"role": "user", "content": "Hi"}]}
 GENERATE = {"model": "demo", "prompt": "Hi"}
@@ -261,3 +261,15 @@ def test_a_call_comes_before_the_thought_behind_it() -> None:
     events = [*writer.called(0, ToolCall(0, "call_1", "clock", "{}")), *writer.thought(0, "Hm")]
     call, thought = [json.loads(event)["message"] for event in events]
     assert call["tool_calls"][0]["function"]["name"] == "clock" and thought["thinking"] == "Hm"
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    ['{"a": 1e999}', '{"a": NaN}', '{"a": "\\ud800"}', '{"a": ' + "[" * 3000, "[1]", '"x"', '{"a": '],
+)
+def test_arguments_that_no_client_could_read_are_left_out_of_a_stream(arguments: str) -> None:
+    writer = OllamaWriter(OllamaChat(**CHAT), chat_content)
+    assert [*writer.called(0, ToolCall(0, "call_1", "clock", ""))] == []
+    assert [*writer.argued(0, ArgumentPiece(0, arguments))] == []
+    (event,) = writer.thought(0, "Hm")
+    assert json.loads(event)["message"] == {"role": "assistant", "content": "", "thinking": "Hm"}

@@ -6,6 +6,7 @@ from datetime import UTC, datetime
 from time import perf_counter
 
 from rase_core.generation import Generation, StopReason
+from rase_core.json_text import NotJson, parse_json, whole_text
 from rase_models.chat.parts import ArgumentPiece, Part, ToolCall
 from rase_models.chat.reply import Reply
 
@@ -115,7 +116,7 @@ class OllamaWriter:
     def _whole_call(self) -> Iterator[bytes]:
         reply, told = Reply.of(self._call), self._told
         self._call, self._told = [], ()
-        if reply.tool_calls and _is_json(reply.tool_calls[0].arguments):
+        if reply.tool_calls and _is_object(reply.tool_calls[0].arguments):
             yield line(self._object(reply, told) | {"done": False})
 
     def _object(self, reply: Reply, told: Told = ()) -> Json:
@@ -138,12 +139,12 @@ class OllamaWriter:
         }
 
 
-def _is_json(text: str) -> bool:
+def _is_object(text: str) -> bool:
+    """Tell whether arguments are what a line can have: what clients cannot read would end their streams."""
     try:
-        json.loads(text)
-    except ValueError:
+        return isinstance(whole_text(parse_json(text)), dict)
+    except NotJson:
         return False
-    return True
 
 
 def _nanoseconds(seconds: float) -> int:
