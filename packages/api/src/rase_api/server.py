@@ -19,6 +19,7 @@ from starlette.types import ASGIApp
 from rase_api.app import app_of
 from rase_api.listening import is_loopback, listen, url_of
 from rase_api.malformed import refusing
+from rase_api.patience import SECONDS, patient
 from rase_api.preloading import Preloading
 from rase_api.serving import ServingEngine
 from rase_api.settings import Options, Settings
@@ -32,6 +33,8 @@ GRACE_SECONDS = 5
 LAST_WORDS_SECONDS = 1
 ECHO_SECONDS = 0.5
 """How long others after a signal are that one again, which `timeout` sends to a process and to its group."""
+MOST_HEAD_BYTES = 64 * 1024
+"""Of a head that has not come whole; the last piece of it may be longer."""
 KEEP_SECONDS = 75
 """How long an idle connection stays: longer than clients keep one, or it ends under their next request."""
 
@@ -89,6 +92,8 @@ class Server(uvicorn.Server):
     """Uvicorn that reports when it is ready, and returns after a signal instead of dying of it.
 
     After `grace` seconds, or a second signal, `on_late` ends the answers; what goes on then is cancelled.
+    For `patience` seconds it waits for a client that does not finish the head of a request, or reads nothing
+    of what it is sent.
     """
 
     def __init__(
@@ -99,10 +104,13 @@ class Server(uvicorn.Server):
         on_late: Callable[[], None] = lambda: None,
         grace: int = GRACE_SECONDS,
         tls: Tls | None = None,
+        patience: float = SECONDS,
     ) -> None:
         config = uvicorn.Config(
             app,
             lifespan="off",
+            http="h11",  # the one whose bounds are known, whatever else is installed
+            h11_max_incomplete_event_size=MOST_HEAD_BYTES,
             ws="none",
             log_config=None,
             access_log=False,
@@ -115,7 +123,7 @@ class Server(uvicorn.Server):
         self._scheme = "http" if tls is None else "https"
         super().__init__(config)
         self._on_ready, self._on_late, self._grace = on_ready, on_late, grace
-        self._signalled = -math.inf
+        self._signalled, self._patience = -math.inf, patience
 
     def stop(self) -> None:
         """End as after a signal; from any thread."""
@@ -123,7 +131,8 @@ class Server(uvicorn.Server):
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         """Start, and say so."""
-        self.config.http_protocol_class = refusing(self.config.http_protocol_class)
+        protocol = refusing(self.config.http_protocol_class)
+        self.config.http_protocol_class = patient(protocol, self._patience)
         await super().startup(sockets)
         if self._on_ready is not None and self.started and sockets:
             self._on_ready(url_of(sockets[0], self._scheme))

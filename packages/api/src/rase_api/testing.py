@@ -26,6 +26,7 @@ from rase_models.request import Completion, Conversation, Question
 from starlette.types import ASGIApp
 
 from rase_api.listening import listen, url_of
+from rase_api.patience import SECONDS
 from rase_api.server import Server
 from rase_api.serving import Messages
 
@@ -269,11 +270,11 @@ class _Decoder(ScriptedDecoder):
 
 
 @contextlib.contextmanager
-def served(app: ASGIApp) -> Iterator[str]:
+def served(app: ASGIApp, patience: float = SECONDS) -> Iterator[str]:
     """Run a server for an application on a free local port, in a thread; give its URL."""
     ready = threading.Event()
     (listener,) = listen("127.0.0.1", 0)
-    server = Server(app, on_ready=lambda url: ready.set(), grace=1)
+    server = Server(app, on_ready=lambda url: ready.set(), grace=1, patience=patience)
     thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]}, name="rase-served")
     thread.start()
     try:
