@@ -7,7 +7,10 @@ from typing import TYPE_CHECKING
 import openai
 import pytest
 from rase_api import create_app
-from rase_api.testing import ScriptedEngine, served
+from rase_api.testing import Answering, ScriptedEngine, served
+from rase_core.errors import QueueFull
+from rase_core.scheduler import OnEvent
+from rase_models.request import Question
 
 if TYPE_CHECKING:
     from langchain_openai import ChatOpenAI
@@ -49,6 +52,25 @@ def test_log_probabilities_and_responses_arrive(url: str) -> None:
     assert [entry["token"] for entry in told] == list("Paris.")
     block = chat(url, use_responses_api=True).invoke("Hi").content[0]
     assert isinstance(block, dict) and block["text"] == "Paris."
+
+
+def test_a_full_queue_is_tried_again() -> None:
+    class Busy(ScriptedEngine):
+        asked = 0
+
+        def submit(self, model_id: str, question: Question, on_event: OnEvent) -> Answering:
+            self.asked += 1
+            if self.asked % 2:
+                raise QueueFull(64)
+            return super().submit(model_id, question, on_event)
+
+    engine = Busy()
+    with served(create_app(engine)) as busy:
+        assert chat(f"{busy}/v1", max_retries=2).invoke("Hi").content == "Paris."
+        assert "".join(str(c.content) for c in chat(f"{busy}/v1", max_retries=2).stream("Hi")) == "Paris."
+        with pytest.raises(openai.RateLimitError):
+            chat(f"{busy}/v1").invoke("Hi")
+    assert engine.asked == 5
 
 
 def test_an_unknown_model_is_openais_own_error(url: str) -> None:

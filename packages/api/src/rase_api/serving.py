@@ -130,6 +130,9 @@ class ServingEngine(Protocol):
     def default_config(self, model_id: str) -> GenerationConfig:
         """Return the sampling settings that a model has when a request says nothing."""
 
+    def chat_template(self, model_id: str) -> str:
+        """Return the text of a model's chat template, without loading it. Raises TemplateError."""
+
     def load(self, model_id: str) -> LoadedModel:
         """Bring a model into memory, if it is not there."""
 

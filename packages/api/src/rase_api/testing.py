@@ -108,6 +108,10 @@ class ScriptedEngine:
         """Return what `load` was asked for."""
         return [self._loaded[model_id] for model_id in sorted(self._loaded)]
 
+    def chat_template(self, model_id: str) -> str:
+        """Return what a loaded one has."""
+        return self.load(model_id).template.source
+
     def render(
         self,
         model_id: str,

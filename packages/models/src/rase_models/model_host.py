@@ -31,7 +31,7 @@ from rase_models.model_store import ModelStore
 from rase_models.room import Check, nothing_against
 from rase_models.session import Session
 from rase_models.session_cache import SessionCache
-from rase_models.session_loader import SessionLoader
+from rase_models.session_loader import SessionLoader, registered_template
 
 _ACTIVE = "active: "
 _BYTES = whole(0, "bytes")
@@ -186,6 +186,13 @@ class ModelHost(ModelStore):
         Raises ModelNotFound, and what SessionLoader.plan raises.
         """
         return self._loader.plan(self._registry.get(model_id), self.device)
+
+    def chat_template(self, model_id: str) -> str:
+        """Return the text of a model's chat template, reading no more than the header of its file.
+
+        Raises ModelNotFound, TemplateError for a model without one, and what reading a file raises.
+        """
+        return registered_template(self._registry.get(model_id)).source
 
     def close(self, grace: float | None = None) -> None:
         """Let go of all memory; the engine can be used again.

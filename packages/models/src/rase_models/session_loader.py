@@ -293,8 +293,11 @@ def registered_tokenizer(manifest: ModelManifest) -> Tokenizer:
     return load_tokenizer(manifest.weights_path) if attached is None else attached
 
 
-def registered_template(manifest: ModelManifest, tokenizer: Tokenizer) -> ChatTemplate:
-    """Return a registered model's template. Raises TemplateError, and what `open_gguf` raises."""
+def registered_template(manifest: ModelManifest, tokenizer: Tokenizer | None = None) -> ChatTemplate:
+    """Return a registered model's template, which is not to be rendered without its tokenizer.
+
+    Raises TemplateError, and what `open_gguf` raises.
+    """
     template = _template(manifest, open_gguf(manifest.weights_path), tokenizer)
     if isinstance(template, TemplateError):
         raise template
@@ -362,7 +365,9 @@ def _check_tokenizer_file(manifest: ModelManifest) -> None:
         raise IntegrityMismatch(manifest.id, manifest.tokenizer, str(manifest.tokenizer_sha256), digest)
 
 
-def _template(manifest: ModelManifest, file: GgufFile, tokenizer: Tokenizer) -> ChatTemplate | TemplateError:
+def _template(
+    manifest: ModelManifest, file: GgufFile, tokenizer: Tokenizer | None
+) -> ChatTemplate | TemplateError:
     """Choose the template; a model without a usable one still completes texts."""
     try:
         given = given_template(manifest.chat_template, manifest.template_file)

@@ -5,6 +5,7 @@ from datetime import UTC, datetime, timedelta
 
 from rase_core.manifest import ModelManifest
 from rase_core.sampling import GenerationConfig
+from rase_models.chat.dialect import chat_dialect
 
 from rase_api.dialects import Json
 from rase_api.serving import LoadedModel
@@ -22,17 +23,26 @@ def running(models: Sequence[LoadedModel]) -> Json:
     return {"models": [_running(model) for model in models]}
 
 
-def shown(manifest: ModelManifest, defaults: GenerationConfig) -> Json:
-    """Write what is known of a model without loading it."""
+def shown(manifest: ModelManifest, defaults: GenerationConfig, template: str | None) -> Json:
+    """Write what is known of a model without loading it; `template` is that of its chats, if it has one."""
     return {
         "modelfile": "",
         "parameters": "\n".join(f"{name} {value}" for name, value in _parameters(defaults).items()),
-        "template": manifest.chat_template or "",
+        "template": template or "",
         "details": _details(manifest),
         "model_info": _info(manifest),
-        "capabilities": ["completion"],
+        "capabilities": capabilities(template),
         "modified_at": _modified(manifest),
     }
+
+
+def capabilities(template: str | None) -> list[str]:
+    """Tell what clients may ask for, in Ollama's words: calls and thoughts that the template knows of."""
+    if template is None:
+        return ["completion"]
+    dialect = chat_dialect(template)
+    more = {"tools": dialect.calls is not None, "thinking": dialect.has_thoughts}
+    return ["completion", *(name for name, has in more.items() if has)]
 
 
 def _model(manifest: ModelManifest) -> Json:

@@ -15,7 +15,7 @@ from rase_models.chat.variables import EFFORT, THINKS
 from rase_models.constraints import ResponseFormat
 
 from rase_api.dialects import OLLAMA, Dialect
-from rase_api.errors import InvalidValue, UnsupportedParameter
+from rase_api.errors import InvalidValue, MissingParameter, UnsupportedParameter
 from rase_api.faults import Names
 from rase_api.fields import Ignored, No, NoList, NoText, Stops, Strict, TopLogprobs, only
 from rase_api.parameters import Body, TextRequest
@@ -278,8 +278,21 @@ class OllamaGenerate(OllamaRequest):
 class ShowRequest(Body):
     """The body of POST /api/show."""
 
-    model: str
+    model: str | None = None
+    name: str | None = None  # what older clients call it
     verbose: bool | None = None
     system: NoText = None
     template: NoText = None
     options: Annotated[object, only({})] = None
+
+    def refuse_contradictions(self) -> None:
+        """Refuse no model, and two."""
+        if self.model is None and self.name is None:
+            raise MissingParameter("Missing required parameter: 'model'.", "model")
+        if None not in (self.model, self.name) and self.model != self.name:
+            raise InvalidValue("'model' and 'name' mean the same, but have different values.", "name")
+
+    @property
+    def asked(self) -> str:
+        """The model's name."""
+        return self.model if self.model is not None else self.name or ""
