@@ -24,8 +24,8 @@ Made by `python docs/make_http_api.py > docs/http-api.md` from what the server i
   a warning). Null is the default, always.
 - Defaults are those of the tables, unless a model's manifest sets others in its `[defaults]`. The ranges of
   sampling parameters are those of `GenerationConfig`; a value outside is a 400 that names the range.
-- `n` may be as many as the engine runs at once: 64, unless an application of your own says otherwise. A request
-  may have 2048 answers, all its prompts together.
+- `n` may be as many as the engine runs at once: 64, unless an application of your own says otherwise. A
+  request may have 2048 answers, all its prompts together.
 - *Ignored*: accepted, of any value, since it cannot change the text.
 """
 LOGPROBS = """
