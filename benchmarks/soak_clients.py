@@ -32,7 +32,7 @@ class Soak:
     until: float = 0.0
     counts: Counter[str] = field(default_factory=Counter)
     failures: list[str] = field(default_factory=list)
-    references: dict[int, str] = field(default_factory=dict)
+    references: dict[int, str | None] = field(default_factory=dict)
 
     async def run(self, clients: int) -> None:
         """Learn the references, and let so many clients come and go."""
@@ -63,18 +63,19 @@ class Soak:
     async def _compare(self, _: httpx.AsyncClient, chance: random.Random) -> None:
         number = chance.randrange(REFERENCES)
         answer = await self._answer(number)
-        if answer and answer != self.references[number]:
+        if answer is not None and answer != self.references[number]:
             self._fail(f"question {number} was answered otherwise: {answer!r}")
-        self.counts["compared"] += bool(answer)
+        self.counts["compared"] += answer is not None
 
-    async def _answer(self, number: int) -> str:
+    async def _answer(self, number: int) -> str | None:
+        """Return the answer; None for a question that was refused."""
         seen = await self.server.chat(
             words(12 + 8 * number, number), 40, seed=number, temperature=0.8 * (number % 2)
         )
         self._note(seen.status, seen.error or seen.text)
         if seen.error:
             self._fail(seen.error)
-        return seen.text if seen.status == httpx.codes.OK else ""
+        return seen.text if seen.status == httpx.codes.OK and not seen.error else None
 
     async def _ask(self, client: httpx.AsyncClient, chance: random.Random) -> None:
         path, body = QUESTIONS[chance.randrange(len(QUESTIONS))](self.server.model, chance)
