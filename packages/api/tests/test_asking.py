@@ -1,8 +1,13 @@
-"""Whatever goes wrong while an answer is heard, the response is told."""
+"""Questions on their way: no more than are taken, and whatever goes wrong, the response is told."""
+
+import threading
+import time
 
 import pytest
-from rase_api.asking import Ask, Asking, Failed
-from rase_core.scheduler import OnEvent, Piece
+from rase_api.asking import MOST_AT_ONCE, Ask, Asking, Failed
+from rase_core.answer import Generation, StopReason
+from rase_core.scheduler import Ended, OnEvent, Piece
+from rase_core.testing_waits import wait_for
 from rase_models.chat.parts import Part
 from rase_models.chat.reply import Reading
 
@@ -37,3 +42,26 @@ def test_a_fault_in_reading_an_answer_reaches_the_response() -> None:
     Asking([Ask(0, 1, submit, None, Reading(lambda _: BrokenReader()))], told.append).run()
     failures = [step for step in told if isinstance(step, Failed)]
     assert [type(failure.error) for failure in failures] == [LookupError]
+
+
+def test_no_more_is_asked_than_somebody_takes() -> None:
+    """Answers that a client does not read stay in memory."""
+    submitted: list[Submitted] = []
+
+    def submit(hear: OnEvent) -> Submitted:
+        for choice in range(2):
+            hear(Ended(choice, Generation((), "", StopReason.STOP_TOKEN, None, 1, 0.0, 0.0)))
+        submitted.append(Submitted())
+        return submitted[-1]
+
+    asking = Asking([Ask(2 * number, 2, submit) for number in range(100)], lambda step: None)
+    thread = threading.Thread(target=asking.run)
+    thread.start()
+    wait_for(lambda: len(submitted) == MOST_AT_ONCE)
+    time.sleep(0.1)
+    assert len(submitted) == MOST_AT_ONCE
+    asking.make_room()
+    wait_for(lambda: len(submitted) == MOST_AT_ONCE + 1)
+    asking.stop()
+    thread.join()
+    assert len(submitted) == MOST_AT_ONCE + 1

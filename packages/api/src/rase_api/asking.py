@@ -17,7 +17,8 @@ from rase_models.chat.reply import Reading, Reply
 from rase_api.serving import Submitted
 
 MOST_AT_ONCE = 16
-"""Questions of one request that are under way: one of many prompts leaves room for others."""
+"""Questions of one request that are under way, or whose answers wait to be taken: one of many prompts leaves
+room for others, and has no more in memory than that where a client reads more slowly than it is answered."""
 
 _POLL_SECONDS = 0.1
 
@@ -114,7 +115,12 @@ class Failed:
     error: BaseException
 
 
-Step = Asked | AllAsked | Started | Text | Thought | Called | Argued | Finished | Failed
+@dataclass(frozen=True, slots=True)
+class Answered:
+    """All choices of a question have ended."""
+
+
+Step = Asked | AllAsked | Started | Text | Thought | Called | Argued | Finished | Answered | Failed
 
 
 class Asking:
@@ -142,6 +148,10 @@ class Asking:
             self._tell(Failed(caught(without_locals(error))))  # which have the whole request
         else:
             self._tell(AllAsked())
+
+    def make_room(self) -> None:
+        """Let another question be asked: one that was Answered has been taken."""
+        self._room.release()
 
     def stop(self) -> None:
         """End the answers within a step, and ask nothing more."""
@@ -173,15 +183,14 @@ class Asking:
                     self._tell(begun)
                 self._tell(step)
             left -= isinstance(event, Ended)
-            if not left or isinstance(event, AnswerFailed):
-                self._room.release()
+            if not left:
+                self._tell(Answered())
 
         def hear(event: AnswerEvent) -> bool:
             try:
                 tell(event)
             except BaseException as error:
                 self._tell(Failed(error))
-                self._room.release()
                 raise
             return not self.is_stopped
 

@@ -12,6 +12,7 @@ from starlette.requests import Request
 
 from rase_api.asking import (
     AllAsked,
+    Answered,
     Argued,
     Ask,
     Asked,
@@ -106,6 +107,8 @@ class Work:
                     self._open += choices
                 case AllAsked():
                     self._is_all_asked = True
+                case Answered():
+                    self._asking.make_room()
                 case Finished():
                     self._open -= 1
                     return step
