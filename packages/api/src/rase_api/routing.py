@@ -41,7 +41,8 @@ class Route(APIRoute):
                 if not self.is_public:
                     self.state.hosts.check(request)
                     self.state.keys.check(request)
-                return await handle(request)
+                async with self.state.handling():
+                    return await handle(request)
             except ClientDisconnect:
                 record_of(request.scope).is_abandoned = True
                 return Response(status_code=CLIENT_GONE)

@@ -3,7 +3,8 @@
 import asyncio
 import hashlib
 import logging
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
@@ -67,6 +68,7 @@ class ServerState:
         self.observer = Observer(engine, json_log=settings.json_log)
         self.pool = BoundedPool("answers", MOST_ANSWERS, MOST_ANSWERS)
         self._works: WeakSet[Work] = WeakSet()
+        self._handled: set[asyncio.Timeout] = set()
         self._is_ending = False
         self._questions = BoundedPool("questions", 32, MOST_QUESTIONS)
         self._lookups = BoundedPool("lookups", 4, MOST_LOOKUPS)
@@ -87,14 +89,32 @@ class ServerState:
         if self._is_ending:
             work.end(ShuttingDown())
 
+    @asynccontextmanager
+    async def handling(self) -> AsyncIterator[None]:
+        """Let what is awaited meanwhile fail with ShuttingDown when `end_answers` is called."""
+        now = asyncio.get_running_loop().time()
+        limit = asyncio.timeout_at(now if self._is_ending else None)
+        try:
+            async with limit:
+                self._handled.add(limit)
+                yield
+        except TimeoutError:
+            if limit.expired():
+                raise ShuttingDown from None
+            raise
+        finally:
+            self._handled.discard(limit)
+
     def end_answers(self) -> None:
-        """Let the answers under way, and those to come, fail with ShuttingDown; in the loop's thread."""
+        """Let what is asked, now and from now on, fail with ShuttingDown; in the loop's thread."""
         works = [work for work in self._works if not work.is_over]
         if works and not self._is_ending:
             logger.warning("the server ends, and cuts answers short: %d", len(works))
         self._is_ending = True
         for work in works:
             work.end(ShuttingDown())
+        for limit in self._handled:
+            limit.reschedule(asyncio.get_running_loop().time())
 
     def close(self) -> None:
         """Let go of the threads; what waits for one is dropped."""
