@@ -27,6 +27,13 @@ def test_tokens_come_with_their_text_when_asked_for(client: httpx.Client) -> Non
     assert answer["token_strs"] == ["H", "i"]
 
 
+def test_a_token_that_is_a_part_of_a_character_is_told_as_its_bytes(client: httpx.Client) -> None:
+    body = {"model": "demo", "content": "é!", "with_pieces": True, "return_token_strs": True}
+    answer = client.post("/tokenize", json=body).json()
+    assert [token["piece"] for token in answer["tokens"]] == [[0xC3], [0xA9], "!"]
+    assert answer["token_strs"] == ["\ufffd", "\ufffd", "!"]
+
+
 @pytest.mark.parametrize("name", ["content", "prompt"])
 def test_more_tokens_than_one_answer_tells_are_refused(client: httpx.Client, name: str) -> None:
     whole = "é" * (MOST_TOKENS // 2)

@@ -194,6 +194,13 @@ def test_sentencepiece_streams_a_continued_text_with_its_space() -> None:
     assert b"".join(map(stream.push, ids)) == b" the dog"
 
 
+@pytest.mark.parametrize("text", ["Hello there", " a  b", "日本é", "x\n\ty"])
+def test_the_pieces_of_a_text_are_its_bytes_with_the_space_that_was_put_before_it(text: str) -> None:
+    tokenizer = _sentencepiece()
+    pieces = [tokenizer.piece(token) for token in tokenizer.encode(text, add_special_tokens=False)]
+    assert b"".join(pieces) == f" {text}".encode()
+
+
 def test_text_after_a_special_token_loses_the_space_that_was_put_there() -> None:
     tokenizer = _sentencepiece()
     ids = tokenizer.encode("the</s>dog")

@@ -29,6 +29,9 @@ class Words(Protocol):
     def least_tokens(self, text: str) -> int:
         """Return a number of tokens that a text has at least, soon."""
 
+    def piece(self, token: int) -> bytes:
+        """Return the bytes that a token is spelt with."""
+
     def decode(self, ids: Iterable[int], skip_special_tokens: bool = True) -> str:
         """Return the text of tokens."""
 

@@ -234,6 +234,10 @@ class ByteWords:
         """Return the number of characters."""
         return len(text)
 
+    def piece(self, token: int) -> bytes:
+        """Return the byte; the last token ends an answer."""
+        return b"<end>" if token == END else bytes([token])
+
     def decode(self, ids: Iterable[int], skip_special_tokens: bool = True) -> str:
         """Return the text of bytes; the last token ends an answer."""
         end = "" if skip_special_tokens else "<end>"

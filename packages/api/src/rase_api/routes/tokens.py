@@ -12,6 +12,7 @@ from rase_api.dialects import Json
 from rase_api.errors import InvalidValue
 from rase_api.faults import in_words_of
 from rase_api.plans import Conversation
+from rase_api.replies.logprobs import text_of
 from rase_api.routing import routes_of
 from rase_api.schemas.tokens import MOST_TOKENS, DetokenizeRequest, TemplateRequest, TokenizeRequest
 from rase_api.serving import LoadedModel, ServingEngine, Words
@@ -54,13 +55,21 @@ def _tokenized(body: TokenizeRequest, model: LoadedModel, text: str) -> Response
     refuse_endless(text, model, MOST_TOKENS, body.given)
     tokens = _tokens(body, model.tokenizer, text)
     _refuse_many(tokens, body)
-    pieces = {token: model.tokenizer.decode([token], False) for token in set(tokens)}
+    pieces = {token: model.tokenizer.piece(token) for token in set(tokens)}
     answer: Json = {"tokens": tokens, "count": len(tokens), "max_model_len": model.decoder.context_length}
     if body.with_pieces:
-        answer["tokens"] = [{"id": token, "piece": pieces[token]} for token in tokens]
+        answer["tokens"] = [{"id": token, "piece": _piece(pieces[token])} for token in tokens]
     if body.return_token_strs:
-        answer["token_strs"] = [pieces[token] for token in tokens]
+        answer["token_strs"] = [text_of(pieces[token]) for token in tokens]
     return JSONResponse(answer)
+
+
+def _piece(piece: bytes) -> str | list[int]:
+    """Write a token as llama-server does: as text, or as its bytes where they are no whole characters."""
+    try:
+        return piece.decode()
+    except UnicodeDecodeError:
+        return list(piece)
 
 
 def _refuse_many(tokens: Sequence[int], body: TokenizeRequest) -> None:

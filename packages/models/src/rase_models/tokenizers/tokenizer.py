@@ -187,6 +187,10 @@ class Tokenizer:
         stream = self.detokenizer(skip_special_tokens)
         return b"".join(map(stream.push, ids)).decode("utf-8", "replace")
 
+    def piece(self, token: int) -> bytes:
+        """Return the bytes that a token is spelt with, its space too; they may be a part of a character."""
+        return self._pieces.bytes_of(token)
+
     def detokenizer(self, skip_special_tokens: bool = True, *, continues: bool = False) -> TokenStream:
         """Return a stream that gives the bytes of each token as it comes.
 
