@@ -140,6 +140,16 @@ def test_a_file_becomes_a_file(engine: Engine, tmp_path: Path) -> None:
     assert records[7]["error"]["code"] == "InvalidLine" and records[7]["custom_id"] is None
 
 
+@pytest.mark.parametrize("end", ["\x85", "\u2028", "\u2029", "\x1e", "\v", "\r"])
+def test_a_result_is_one_line_for_whoever_reads_lines(engine: Engine, tmp_path: Path, end: str) -> None:
+    source, results = tmp_path / "in.jsonl", tmp_path / "out.jsonl"
+    source.write_text(line(f"ein{end}zwölf", max_tokens=1))
+    run_file(engine, source, results)
+    (written,) = results.read_text(encoding="utf-8").splitlines()
+    assert json.loads(written)["custom_id"] == f"ein{end}zwölf" and "zwölf" in written
+    assert run_file(engine, source, results).earlier == 1
+
+
 @pytest.mark.parametrize("kept", [0, 1, 3, 6])
 @pytest.mark.parametrize("cut", ["", '{"custom_id": "ta', "{}"])
 def test_nothing_is_done_twice_and_nothing_is_lost(

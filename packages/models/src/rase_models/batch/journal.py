@@ -14,6 +14,9 @@ from rase_core.model_file import irregularity
 
 from rase_models.batch.record import Record, is_final
 
+_LINE_ENDS = {ord(end): f"\\u{ord(end):04x}" for end in "\x85\u2028\u2029"}
+"""What JSON leaves as it is, and many programs take for the end of a line, as JSON may write it, too."""
+
 
 class ForeignOutput(EngineError):
     """The file for the results has lines that are none."""
@@ -89,7 +92,8 @@ class Journal:
         """Append a result, so that it is there even if this process is killed the next moment."""
         if self._file is None:
             raise ValueError("the journal is not open")
-        self._file.write(json.dumps(record, ensure_ascii=False).encode() + b"\n")
+        line = json.dumps(record, ensure_ascii=False).translate(_LINE_ENDS)
+        self._file.write(line.encode() + b"\n")
         self._file.flush()
 
     def _open(self) -> BinaryIO:
