@@ -1,5 +1,6 @@
 """What is under way when the server ends, and is no answer yet, is told so."""
 
+import asyncio
 import socket
 import threading
 from collections.abc import Iterator
@@ -13,6 +14,7 @@ from rase_api.server import Server
 from rase_api.settings import Settings
 from rase_api.state import ServerState
 from rase_api.testing import ScriptedEngine, ScriptedModel
+from rase_core.errors import ShuttingDown
 from rase_core.testing_waits import wait_for
 
 USER = {"role": "user", "content": "Hi"}
@@ -86,3 +88,30 @@ def test_a_body_that_is_still_sent_is_answered_so(server: tuple[str, Server]) ->
         wait_for(lambda: running.server_state.tasks)
         running.stop()
         assert connection.recv(65536).startswith(b"HTTP/1.1 503 ")
+
+
+async def end_twice(while_first: bool) -> None:
+    """End what takes its time to end, and then, or before it has, once more."""
+    state = ServerState(ScriptedEngine(), Settings())
+
+    async def handle() -> None:
+        async with state.handling():
+            try:
+                await asyncio.sleep(20)
+            finally:
+                await asyncio.sleep(0.05)
+
+    for _ in range(2):  # the second comes when the server ends already
+        task = asyncio.create_task(handle())
+        await asyncio.sleep(0)
+        state.end_answers()
+        await asyncio.sleep(0.01 if while_first else 0.1)
+        state.end_answers()
+        with pytest.raises(ShuttingDown):
+            await task
+    state.close()
+
+
+@pytest.mark.parametrize("while_first", [True, False])
+def test_a_second_signal_finds_what_the_first_has_ended(while_first: bool) -> None:
+    asyncio.run(end_twice(while_first))

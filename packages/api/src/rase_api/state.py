@@ -96,7 +96,8 @@ class ServerState:
         limit = asyncio.timeout_at(now if self._is_ending else None)
         try:
             async with limit:
-                self._handled.add(limit)
+                if not self._is_ending:
+                    self._handled.add(limit)
                 yield
         except TimeoutError:
             if limit.expired():
@@ -113,7 +114,8 @@ class ServerState:
         self._is_ending = True
         for work in works:
             work.end(ShuttingDown())
-        for limit in self._handled:
+        handled, self._handled = self._handled, set()  # one that is over cannot be ended again
+        for limit in handled:
             limit.reschedule(asyncio.get_running_loop().time())
 
     def close(self) -> None:
