@@ -225,6 +225,7 @@ def test_a_refused_feature_is_told_before_the_unknown() -> None:
         ({"tool_choice": {"a": 1}}, "Unknown parameter: 'tool_choice.a'."),
         ({"n": 10**30}, "Invalid value for 'n': expected 1024 or less."),
         ({"n": 0}, "Invalid value for 'n': expected 1 or more."),
+        ({"bad_words": ["a"] * 1025}, "Invalid value for 'bad_words': it may have at most 1024 entries."),
         ({"Unknown": 1}, "Unknown parameter: 'Unknown'."),
         (
             {"reasoning_effort": 3},
@@ -232,7 +233,7 @@ def test_a_refused_feature_is_told_before_the_unknown() -> None:
             "expected 'none', 'minimal', 'low', 'medium', 'high' or 'xhigh'.",
         ),
     ],
-    ids=repr,
+    ids=lambda value: repr(value)[:60],
 )
 def test_what_pydantic_finds_is_told_in_own_words(change: dict[str, object], message: str) -> None:
     with pytest.raises(ValidationError) as caught:

@@ -39,7 +39,7 @@ EXPECTED: Mapping[str, str] = {
 
 PHRASES: Mapping[str, str] = {
     "too_short": "it must not be empty",
-    "too_long": "it has too many entries",
+    "too_long": "it may have at most {max_length} entries",
     "string_unicode": "a key is not valid Unicode",
     "literal_error": "expected {expected}",
     "less_than_equal": "expected {le} or less",
