@@ -2,7 +2,7 @@
 
 import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from rase_core.errors import Cancelled
 from rase_core.generation import Generation, StopReason
@@ -207,6 +207,25 @@ def _opening(ask: Ask) -> Iterator[Started]:
         yield Started(ask.first, ask.prompt_tokens)
 
 
+class _ThoughtTokens:
+    """Counts the tokens of an answer whose text is thought, with those of the tag that begins it."""
+
+    def __init__(self) -> None:
+        self._count = self._since = 0
+
+    def see(self, token: int | None, parts: Sequence[Part]) -> None:
+        """Take one more token, and the parts that have come out with it and those before."""
+        self._since += token is not None
+        if parts:
+            self._count += self._since if isinstance(parts[0], Reasoning) else 0
+            self._since = 0
+
+    def of(self, generation: Generation, reply: Reply) -> int:
+        """Return their number; what was only seen to be thought at the end has its share of the text."""
+        share = len(generation.tokens) * len(reply.reasoning) // len(generation.text)
+        return self._count or max(share, 1)
+
+
 class _Steps:
     """Turns what happens to a question into steps."""
 
@@ -215,30 +234,38 @@ class _Steps:
         self._readers = [ask.reading.reader() for _ in range(ask.choices)] if ask.reading is not None else []
         self._echo, self._unechoed = ask.echo, set(range(ask.choices) if ask.echo else ())
         self._told: dict[int, Told] = {}
+        self._thoughts = [_ThoughtTokens() for _ in self._readers]
 
     def of(self, event: AnswerEvent) -> Iterator[Step]:
         """Yield the steps of an event."""
         match event:
-            case Piece(choice, _, text, told):
+            case Piece(choice, token, text, told):
                 self._told[choice] = self._told.get(choice, ()) + told
-                if text:
-                    yield from self._told_as(choice, self._parts(choice, text))
+                yield from self._told_as(choice, self._seen(choice, token, self._parts(choice, text)))
             case Ended(_, Generation(stop_reason=StopReason.CANCELLED)):
                 yield Failed(Cancelled("the generation was cancelled"))
             case Ended(choice, generation):
-                yield from self._told_as(choice, self._rest(choice))
+                yield from self._told_as(choice, self._seen(choice, None, self._rest(choice)))
                 yield from self._begun(choice)
-                yield Finished(
-                    self._first + choice,
-                    generation,
-                    self._reply(generation),
-                    choice == 0,
-                    self._told.pop(choice, ()),
-                )
+                yield self._finished(choice, generation)
             case AnswerFailed(error):
                 yield Failed(error)
 
+    def _seen(self, choice: int, token: int | None, parts: Sequence[Part]) -> Sequence[Part]:
+        if self._thoughts:
+            self._thoughts[choice].see(token, parts)
+        return parts
+
+    def _finished(self, choice: int, generation: Generation) -> Finished:
+        reply, told = self._reply(generation), self._told.pop(choice, ())
+        if reply.reasoning:
+            count = self._thoughts[choice].of(generation, reply)
+            generation = replace(generation, thought_tokens=count)
+        return Finished(self._first + choice, generation, reply, choice == 0, told)
+
     def _parts(self, choice: int, text: str) -> Sequence[Part]:
+        if not text:
+            return ()
         return self._readers[choice].push(text) if self._readers else (Content(text),)
 
     def _rest(self, choice: int) -> Sequence[Part]:

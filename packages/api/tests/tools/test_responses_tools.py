@@ -42,6 +42,27 @@ def test_responses_have_items_whole_and_streamed(official: openai.OpenAI) -> Non
     )
 
 
+def test_the_tokens_of_a_thought_are_counted(client: httpx.Client, official: openai.OpenAI) -> None:
+    """One for each byte of the thought and the tag before it."""
+    counted = len("<think>\nhm")
+    whole = official.responses.create(**RESPONSE)
+    with official.responses.stream(**RESPONSE) as stream:
+        streamed = stream.get_final_response()
+    for response in (whole, streamed):
+        assert response.usage is not None
+        assert response.usage.output_tokens_details.reasoning_tokens == counted
+    chat = {"model": "demo", "messages": [USER], "n": 2}
+    usage = client.post("/v1/chat/completions", json=chat).json()["usage"]
+    assert usage["completion_tokens_details"] == {"reasoning_tokens": 2 * counted}
+
+
+@pytest.mark.parametrize("most", [9, 10, 12])
+def test_the_tokens_of_a_thought_that_is_cut_off_are_counted(client: httpx.Client, most: int) -> None:
+    usage = client.post("/v1/responses", json=RESPONSE | {"max_output_tokens": most}).json()["usage"]
+    assert usage["output_tokens"] == most
+    assert 9 <= usage["output_tokens_details"]["reasoning_tokens"] <= most
+
+
 def test_items_of_a_response_go_back_into_the_history(client: httpx.Client, engine: ScriptedEngine) -> None:
     output = client.post("/v1/responses", json=RESPONSE).json()["output"]
     calls = [item for item in output if item["type"] == "function_call"]

@@ -56,7 +56,8 @@ class Generation:
     `tokens` and `text` leave out the stop token; `text` is cut before the stop string `stop`, whose tokens
     stay in `tokens`. `cached_tokens` of the prompt were not computed again. Times are wall-clock seconds;
     those that a scheduler makes a running request wait count as decoding. `logprobs`, where they were asked
-    for, are those of the tokens that have a part in the text, so not of a stop string's.
+    for, are those of the tokens that have a part in the text, so not of a stop string's. `thought_tokens` are
+    for whoever tells thoughts in the text apart, and counts theirs.
     """
 
     tokens: tuple[int, ...]
@@ -70,6 +71,7 @@ class Generation:
     cached_tokens: int = 0
     logprobs: tuple[TokenLogprobs, ...] | None = None
     prompt_logprobs: tuple[TokenLogprobs, ...] | None = None
+    thought_tokens: int = 0
 
 
 class Answer:

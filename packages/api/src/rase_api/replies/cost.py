@@ -12,11 +12,13 @@ def usage(generations: Sequence[Generation], per_prompt: int) -> Json:
     first = generations[::per_prompt]
     prompt = sum(generation.prompt_tokens for generation in first)
     completion = sum(len(generation.tokens) for generation in generations)
+    thought = sum(generation.thought_tokens for generation in generations)
     return {
         "prompt_tokens": prompt,
         "completion_tokens": completion,
         "total_tokens": prompt + completion,
         "prompt_tokens_details": {"cached_tokens": sum(generation.cached_tokens for generation in first)},
+        **({"completion_tokens_details": {"reasoning_tokens": thought}} if thought else {}),
     }
 
 

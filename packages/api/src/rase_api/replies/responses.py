@@ -180,6 +180,6 @@ def _usage(generation: Generation) -> Json:
         "input_tokens": generation.prompt_tokens,
         "input_tokens_details": {"cached_tokens": generation.cached_tokens},
         "output_tokens": completion,
-        "output_tokens_details": {"reasoning_tokens": 0},
+        "output_tokens_details": {"reasoning_tokens": generation.thought_tokens},
         "total_tokens": generation.prompt_tokens + completion,
     }
