@@ -16,6 +16,7 @@ from rase_api.state import ServerState
 from rase_api.testing import ScriptedEngine, ScriptedModel
 from rase_core.errors import ShuttingDown
 from rase_core.testing_waits import wait_for
+from rase_models.room import Check, nothing_against
 
 USER = {"role": "user", "content": "Hi"}
 QUESTIONS: dict[str, dict[str, object]] = {
@@ -35,7 +36,7 @@ class Loading(ScriptedEngine):
         super().__init__()
         self.gate, self.asked = threading.Event(), 0
 
-    def load(self, model_id: str) -> ScriptedModel:
+    def load(self, model_id: str, *, check: Check = nothing_against) -> ScriptedModel:
         """Wait for the gate."""
         self.asked += 1
         self.gate.wait(20)

@@ -10,6 +10,7 @@ from rase_api import create_app
 from rase_api.pools import BoundedPool
 from rase_api.testing import ScriptedEngine, ScriptedModel, served
 from rase_core.errors import QueueFull
+from rase_models.room import Check, nothing_against
 
 CLIENTS = 40
 
@@ -22,7 +23,7 @@ class LoadingEngine(ScriptedEngine):
         self.may_load = threading.Event()
         self.asked = threading.Semaphore(0)
 
-    def load(self, model_id: str) -> ScriptedModel:
+    def load(self, model_id: str, *, check: Check = nothing_against) -> ScriptedModel:
         self.asked.release()
         self.may_load.wait(30)
         return super().load(model_id)

@@ -15,6 +15,7 @@ from rase_api.preloading import Preloading
 from rase_api.testing import ScriptedEngine, ScriptedModel
 from rase_core.errors import BackendFailure, MemoryTaken, ModelNotFound, ModelTooLarge
 from rase_core.testing_waits import wait_for
+from rase_models.room import Check, nothing_against
 
 MODELS = ("demo", "other")
 
@@ -27,7 +28,7 @@ class SlowEngine(ScriptedEngine):
         self.may_load = threading.Event()
         self.failure = failure
 
-    def load(self, model_id: str) -> ScriptedModel:
+    def load(self, model_id: str, *, check: Check = nothing_against) -> ScriptedModel:
         assert self.may_load.wait(30)
         if self.failure is not None:
             raise self.failure
@@ -79,7 +80,7 @@ def test_a_model_that_is_not_there_is_named_before_anything_starts() -> None:
 
 def test_models_that_do_not_stay_together_are_told(caplog: pytest.LogCaptureFixture) -> None:
     class SmallEngine(ScriptedEngine):
-        def load(self, model_id: str) -> ScriptedModel:
+        def load(self, model_id: str, *, check: Check = nothing_against) -> ScriptedModel:
             self.unload()
             return super().load(model_id)
 

@@ -8,6 +8,7 @@ import pytest
 from rase_api import create_app
 from rase_api.schemas.tokens import MOST_TOKENS, TokenizeRequest
 from rase_api.testing import ByteWords, ScriptedEngine, ScriptedModel, served
+from rase_models.room import Check, nothing_against
 from rase_models.tokenizers.tokenizer import LONG
 
 MESSAGES = [{"role": "developer", "content": "Be brief."}, {"role": "user", "content": "Hi"}]
@@ -160,7 +161,7 @@ class ReadingEngine(ScriptedEngine):
         super().__init__(context_length=100)
         self.reader = Reader()
 
-    def load(self, model_id: str) -> ScriptedModel:
+    def load(self, model_id: str, *, check: Check = nothing_against) -> ScriptedModel:
         return replace(super().load(model_id), tokenizer=self.reader)
 
 

@@ -8,10 +8,12 @@ from collections.abc import Iterator
 import httpx
 import pytest
 from rase_api import create_app
-from rase_api.testing import Answering, ScriptedEngine, served
+from rase_api.testing import Answering, ScriptedEngine, ScriptedModel, served
+from rase_core.errors import Cancelled
 from rase_core.scheduler import OnEvent
 from rase_core.testing_waits import wait_for
 from rase_models.request import Question
+from rase_models.room import Check, nothing_against
 
 ENDLESS = {"ignore_eos": True, "max_tokens": 100_000}
 BODIES: dict[str, dict[str, object]] = {
@@ -143,3 +145,26 @@ def test_an_engine_that_gives_up_by_itself_is_an_error() -> None:
         response = httpx.post(f"{url}/v1/completions", json={"model": "demo", "prompt": "Hi"})
         assert response.status_code == 503
         assert response.json()["error"]["code"] == "cancelled"
+
+
+@pytest.mark.parametrize("streamed", [False, True])
+def test_a_client_that_goes_while_its_model_is_loaded_keeps_no_thread(streamed: bool) -> None:
+    left = threading.Event()
+
+    class Loading(ScriptedEngine):
+        def load(self, model_id: str, *, check: Check = nothing_against) -> ScriptedModel:
+            try:
+                for _ in range(1000):
+                    check()
+                    time.sleep(0.01)
+            except Cancelled:
+                left.set()
+                raise
+            raise AssertionError("waited for")
+
+    with served(create_app(Loading())) as url:
+        for path, body in BODIES.items():
+            left.clear()
+            with begin(url, path, body | {"stream": streamed}):
+                assert not left.wait(0.2)
+            assert left.wait(5)

@@ -10,7 +10,14 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
-from rase_core.errors import BackendFailure, EngineError, IntegrityMismatch, RequestTimeout, ShuttingDown
+from rase_core.errors import (
+    BackendFailure,
+    Cancelled,
+    EngineError,
+    IntegrityMismatch,
+    RequestTimeout,
+    ShuttingDown,
+)
 from rase_core.progress import ProgressEvent, ProgressPhase
 from rase_core.sampling import GenerationConfig
 from rase_core.testing_waits import wait_for
@@ -54,6 +61,24 @@ def test_the_time_of_a_request_goes_on_while_its_model_loads(engine: Engine, gat
         engine.generate("tiny", "Hello", CONFIG, timeout=0.1)
     gate.open()
     assert len(engine.generate("tiny", "Hello", CONFIG, timeout=60).tokens) == 5
+    assert gate.loads == 1  # it went on for the next one
+
+
+def test_who_is_not_wanted_any_more_does_not_wait_for_a_load(
+    engine: Engine, gate: LoadGate, others: ThreadPoolExecutor
+) -> None:
+    gone = threading.Event()
+
+    def check() -> None:
+        if gone.is_set():
+            raise Cancelled
+
+    waiting = others.submit(engine.load, "tiny", check=check)
+    assert gate.is_reached.wait(20)
+    gone.set()
+    assert isinstance(waiting.exception(timeout=5), Cancelled)
+    gate.open()
+    engine.load("tiny")
     assert gate.loads == 1  # it went on for the next one
 
 

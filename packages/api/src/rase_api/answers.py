@@ -1,8 +1,10 @@
 """From a checked request to its answer, whole or streamed; the same for every API."""
 
 from collections.abc import Callable
+from functools import partial
 
 from rase_core.errors import EngineError
+from rase_models.room import Check
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
@@ -41,10 +43,15 @@ async def answer(
     record.model, record.is_streamed = model.id, body.is_streamed
     writer = make_writer(model)
     asks = plan.asks(state.engine, model.id, config)
-    work = Work(request, state.pool, asks, state.settings.request_timeout)
+    work = Work(request, state.pool, asks, state.settings.request_timeout, partial(_load, state, model.id))
     state.add_work(work)
     respond = _streamed if body.is_streamed else _whole
     return await respond(work, body, writer, state.settings.keep_alive_seconds)
+
+
+def _load(state: ServerState, model_id: str, check: Check) -> None:
+    """Bring a model into memory; who has gone meanwhile does not keep a thread until it is there."""
+    state.engine.load(model_id, check=check)
 
 
 async def _streamed(work: Work, body: TextRequest, writer: Writer, patience: float) -> Response:

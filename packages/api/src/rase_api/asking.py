@@ -13,6 +13,7 @@ from rase_core.scheduler import Failed as AnswerFailed
 from rase_core.tracebacks import caught, without_locals
 from rase_models.chat.parts import ArgumentPiece, Content, Part, Reasoning, ToolCall
 from rase_models.chat.reply import Reading, Reply
+from rase_models.room import Check
 
 from rase_api.serving import Submitted
 
@@ -23,6 +24,7 @@ room for others, and has no more in memory than that where a client reads more s
 _POLL_SECONDS = 0.1
 
 Told = tuple[TokenLogprobs, ...]
+Prepare = Callable[[Check], object]
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,10 +126,15 @@ Step = Asked | AllAsked | Started | Text | Thought | Called | Argued | Finished 
 
 
 class Asking:
-    """Asks the questions of one request, and tells from any thread what happens, until `stop`."""
+    """Asks the questions of one request, and tells from any thread what happens, until `stop`.
 
-    def __init__(self, asks: Iterable[Ask], tell: Callable[[Step], None]) -> None:
-        self._asks, self._tell = asks, tell
+    What they have to wait for comes first: `prepare`, which is given what raises when nobody waits any more.
+    """
+
+    def __init__(
+        self, asks: Iterable[Ask], tell: Callable[[Step], None], prepare: Prepare = lambda check: None
+    ) -> None:
+        self._asks, self._tell, self._prepare = asks, tell, prepare
         self._stop = threading.Event()
         self._room = threading.Semaphore(MOST_AT_ONCE)
         self._under_way: list[Submitted] = []
@@ -140,6 +147,7 @@ class Asking:
     def run(self) -> None:
         """Ask, in a thread that may wait; it is free again while the answers are made."""
         try:
+            self._prepare(self._check_wanted)
             for ask in self._asks:
                 if not self._has_room():
                     return
@@ -159,6 +167,10 @@ class Asking:
         for submitted in [*self._under_way]:
             submitted.cancel()
         self._asks, self._tell = (), _ignore  # nobody hears of them, and they keep all of the request
+
+    def _check_wanted(self) -> None:
+        if self.is_stopped:
+            raise Cancelled
 
     def _has_room(self) -> bool:
         while not self._room.acquire(timeout=_POLL_SECONDS):

@@ -9,6 +9,7 @@ from rase_core.scheduler import OnEvent, Snapshot
 from rase_models.chat.options import ChatOptions
 from rase_models.chat.reply import Reading
 from rase_models.request import Conversation, Question
+from rase_models.room import Check, nothing_against
 
 Messages = Sequence[Mapping[str, object]]
 
@@ -136,8 +137,8 @@ class ServingEngine(Protocol):
     def chat_template(self, model_id: str) -> str:
         """Return the text of a model's chat template, without loading it. Raises TemplateError."""
 
-    def load(self, model_id: str) -> LoadedModel:
-        """Bring a model into memory, if it is not there."""
+    def load(self, model_id: str, *, check: Check = nothing_against) -> LoadedModel:
+        """Bring a model into memory, if it is not there; `check` raises when nobody waits for it any more."""
 
     def unload(self, model_id: str | None = None) -> None:
         """Let go of a model's memory."""

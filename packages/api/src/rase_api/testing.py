@@ -23,6 +23,7 @@ from rase_models.chat.options import ChatOptions
 from rase_models.chat.reply import Reading
 from rase_models.constraints import ResponseFormat
 from rase_models.request import Completion, Conversation, Question
+from rase_models.room import Check, nothing_against
 from starlette.types import ASGIApp
 
 from rase_api.listening import listen, url_of
@@ -84,7 +85,7 @@ class ScriptedEngine:
         """Return a model's settings."""
         return self.inspect(model_id).default_config()
 
-    def load(self, model_id: str) -> "ScriptedModel":
+    def load(self, model_id: str, *, check: Check = nothing_against) -> "ScriptedModel":
         """Keep a model in memory."""
         model = ScriptedModel(self.inspect(model_id), self.decoder, template=self._template)
         self._loads[model_id] += model_id not in self._loaded

@@ -20,6 +20,7 @@ from rase_api.asking import (
     Called,
     Failed,
     Finished,
+    Prepare,
     Started,
     Step,
     Text,
@@ -40,19 +41,25 @@ class Work:
     """The answers to one request, asked for in a worker thread and told as events.
 
     The engine is told to stop, within a step, as soon as the client has gone, the time is over, the work is
-    closed, or the task that watches the client ends for any other reason, such as the end of the server.
+    closed, or the task that watches the client ends for any other reason, such as the end of the server. See
+    Asking for `prepare`.
 
     Raises what submitting to `pool` raises.
     """
 
     def __init__(
-        self, request: Request, pool: Executor, asks: Iterable[Ask], timeout: float | None = None
+        self,
+        request: Request,
+        pool: Executor,
+        asks: Iterable[Ask],
+        timeout: float | None = None,
+        prepare: Prepare = lambda check: None,
     ) -> None:
         self._loop = asyncio.get_running_loop()
         self._record: Record = record_of(request.scope)
         self._steps: asyncio.Queue[Step | Quiet | None] = asyncio.Queue()
         self._courier = running_courier()
-        self._asking = Asking(asks, self._put)
+        self._asking = Asking(asks, self._put, prepare)
         self._ending: EngineError | None = None
         self._open = 0
         self._is_all_asked = self._is_late = False

@@ -148,7 +148,8 @@ class ModelHost(ModelStore):
     def load(self, model_id: str, *, check: Check = nothing_against) -> Session:
         """Bring a model into memory; see SessionCache.get_or_load for what it raises.
 
-        `check` may raise, to end what was asked before `close` and comes after it.
+        `check` may raise, also while the load is waited for: to end what was asked before `close` and comes
+        after it, or what nobody waits for any more. The load goes on.
         """
         return self._cache.get_or_load(self._registry, model_id, self._preference, check=check)
 

@@ -13,6 +13,7 @@ from rase_core.fork_safe import ForkSafeFuture
 from rase_core.progress import Progress, ProgressEvent
 from rase_core.tracebacks import caught, without_locals
 
+from rase_models.room import Check, nothing_against
 from rase_models.session import Session
 
 _POLL_SECONDS = 0.1
@@ -48,10 +49,10 @@ class ModelLoad:
         self._thread = thread
         weakref.finalize(self, _end, thread, self._is_unwanted, self._process)
 
-    def wait(self, deadline: Deadline) -> None:
-        """Wait for the end. Raises RequestTimeout."""
+    def wait(self, deadline: Deadline, check: Check = nothing_against) -> None:
+        """Wait for the end. Raises RequestTimeout, and what `check` raises now and then."""
         while not wait([self.future], min(deadline.left(), _POLL_SECONDS)).done:
-            pass  # Windows lets nothing interrupt a wait
+            check()
 
     def check_wanted(self) -> None:
         """Raise ShuttingDown if it was given up, or the process ends."""

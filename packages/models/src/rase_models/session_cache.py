@@ -93,7 +93,7 @@ class SessionCache:
         load = self.begin(registry, model_id, device, check)
         try:
             while load.session is None:
-                load.wait(deadline)
+                load.wait(deadline, check)
                 load.future.result()
                 load = self.begin(registry, model_id, device, check)  # it may be for an older manifest
             session = load.session
