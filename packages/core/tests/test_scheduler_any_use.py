@@ -69,10 +69,15 @@ class AnyUse(RuleBasedStateMachine):
         capacity=st.sampled_from([None, CONTEXT, 2 * CONTEXT]),
         running=st.integers(3, 6),
         cached=st.sampled_from([None, 0, 24]),
+        block=st.sampled_from([4, 16]),
     )
-    def start(self, capacity: int | None, running: int, cached: int | None) -> None:
+    def start(self, capacity: int | None, running: int, cached: int | None, block: int) -> None:
         self.decoder = HistoryDecoder(
-            vocab_size=VOCAB, context_length=CONTEXT, eos_tokens=frozenset({END}), kv_capacity=capacity
+            vocab_size=VOCAB,
+            context_length=CONTEXT,
+            eos_tokens=frozenset({END}),
+            kv_capacity=None if capacity is None else -(-capacity // block) * block,
+            block_tokens=block,
         )
         self.decoder.on_forward = lambda batch: self.pass_time(0.002 + 0.01 * len(batch.tokens))
         self.scheduler = StepwiseScheduler(

@@ -22,10 +22,12 @@ GREEDY = GenerationConfig(temperature=0, max_tokens=6)
 class Bench:
     """A scheduler that counts the tokens it computes."""
 
-    def __init__(self, cached_tokens: int | None = None, kv_capacity: int | None = None) -> None:
+    def __init__(
+        self, cached_tokens: int | None = None, kv_capacity: int | None = None, block_tokens: int = BLOCK
+    ) -> None:
         self.computed = 0
         self.decoder = HistoryDecoder(
-            block_tokens=BLOCK, kv_capacity=kv_capacity, context_length=128, on_forward=self.count
+            block_tokens=block_tokens, kv_capacity=kv_capacity, context_length=128, on_forward=self.count
         )
         self.scheduler = StepwiseScheduler(self.decoder, SchedulerLimits(cached_tokens=cached_tokens))
 
@@ -194,11 +196,50 @@ def test_the_tree_finds_the_longest_common_prefix_in_blocks(
     assert tree.blocks == 0 and not tree.root.children
 
 
+@settings(max_examples=60)
+@given(st.lists(st.lists(st.integers(0, 1), max_size=13), max_size=8))
+def test_the_tree_counts_a_block_for_all_that_go_on_differently_within_it(paths: list[list[int]]) -> None:
+    tree = PrefixTree(2, strides_per_block=3)
+    held = [Path(tree.root) for _ in paths]
+    for path, tokens in zip(held, paths, strict=True):
+        tree.extend(path, np.array(tokens, np.int32))
+    for index in range(len(paths) + 1):
+        assert tree.blocks == len(blocks_of_six(paths[index:]))
+        if index < len(paths):
+            tree.shorten(held[index], 0)
+
+
+def blocks_of_six(paths: list[list[int]]) -> set[tuple[int, ...]]:
+    """Return the prefixes that end with a block of 6 tokens, or within one where nothing goes on from it."""
+    whole = [tuple(tokens[: len(tokens) // 2 * 2]) for tokens in paths]
+    ends = {tokens[:end] for tokens in whole for end in (*range(6, len(tokens), 6), len(tokens)) if end}
+    return {
+        end
+        for end in ends
+        if len(end) % 6 == 0 or not any(other != end and other[: len(end)] == end for other in ends)
+    }
+
+
 def common_blocks(one: list[int], other: list[int]) -> int:
     blocks = 0
     while len(one) >= 2 * blocks + 2 and one[: 2 * blocks + 2] == other[: 2 * blocks + 2]:
         blocks += 1
     return blocks
+
+
+def test_what_is_shared_may_end_within_a_block() -> None:
+    bench = Bench(block_tokens=32)
+    stem = [7, 8, 9, 10] * 9
+    asked = [bench.submit([*stem, user, user]) for user in range(3)]
+    bench.scheduler.run()
+    for user, submitted in enumerate(asked):
+        assert submitted.ended[0].tokens == alone([*stem, user, user])
+    assert [submitted.ended[0].cached_tokens for submitted in asked] == [0, 32, 32]
+    later = bench.answer([*stem[:20], 5])
+    assert (later.cached_tokens, later.tokens) == (16, alone([*stem[:20], 5]))
+    following = [*stem, 1, 1, *asked[1].ended[0].tokens, 3]
+    again = bench.answer(following)
+    assert (again.cached_tokens, again.tokens) == (40, alone(following))
 
 
 @pytest.mark.parametrize("length", [0, 3, 4, 9])

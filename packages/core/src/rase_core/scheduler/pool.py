@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from math import gcd
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,9 +12,12 @@ from rase_core.scheduler.prefix_tree import Node, Path, PrefixTree
 
 Tokens = NDArray[np.int32]
 
+STRIDE = 8
+"""Prefixes are shared in parts of so many tokens: a block that is shared in part is copied first."""
+
 
 class Held(Path):
-    """A sequence of the decoder and how long it is; its path leads on to the blocks that it is to have."""
+    """A sequence of the decoder and how long it is; its path leads on to the tokens that it is to have."""
 
     def __init__(self, root: Node, handle: int, length: int) -> None:
         super().__init__(root)
@@ -35,13 +39,14 @@ NO_MATCH = Match(None, 0, 0)
 class SequencePool:
     """Sequences in use and those kept as prefixes of later ones.
 
-    While all sequences together have more than `most_cached` tokens in different whole blocks, kept ones go,
-    the longest unused first; 0 keeps none.
+    While all sequences together have more blocks than those of `most_cached` tokens, kept ones go, the
+    longest unused first; 0 keeps none.
     """
 
     def __init__(self, decoder: BatchDecoder, most_cached: int | None = None) -> None:
         self._decoder, self._most_cached = decoder, most_cached
-        self._tree = PrefixTree(decoder.block_tokens)
+        stride = gcd(decoder.block_tokens, STRIDE)
+        self._tree = PrefixTree(stride, decoder.block_tokens // stride)
         self._cached: dict[Path, Held] = {}  # the longest unused first
 
     @property
@@ -51,13 +56,14 @@ class SequencePool:
 
     def match(self, tokens: Tokens) -> Match:
         """Look for the longest prefix of the tokens, short of the last, that a sequence has or will have."""
-        best, promised = NO_MATCH, 0
-        for node in self._tree.walk(tokens[:-1]):
-            promised = node.depth * self._tree.block_tokens
-            source = next((held for held in node.holders if self._has(held, promised)), None)
+        nodes = list(self._tree.walk(tokens[:-1]))
+        promised = len(nodes) * self._tree.stride
+        for node in reversed(nodes):
+            length = node.depth * self._tree.stride
+            source = next((held for held in node.holders if self._has(held, length)), None)
             if isinstance(source, Held):
-                best = Match(source, promised, promised)
-        return Match(best.source, best.length, promised)
+                return Match(source, length, promised)
+        return Match(None, 0, promised)
 
     def open(self, tokens: Tokens, match: Match) -> Held:
         """Open a sequence that begins with the match and is to have these tokens."""
@@ -76,12 +82,12 @@ class SequencePool:
     def grow(self, held: Held, count: int, tokens: Tokens) -> None:
         """Count so many more tokens as computed, of those that the sequence is to have."""
         held.length += count
-        if held.length >= (held.node.depth + 1) * self._tree.block_tokens:
+        if held.length >= (held.node.depth + 1) * self._tree.stride:
             self._tree.extend(held, tokens[: held.length])
 
     def close(self, held: Held, *, keep: bool) -> None:
-        """Give a sequence up, or keep its whole blocks as a prefix for later ones."""
-        depth = self._resumable_blocks(held) if keep and self._most_cached != 0 else 0
+        """Give a sequence up, or keep its whole strides as a prefix for later ones."""
+        depth = self._resumable_strides(held) if keep and self._most_cached != 0 else 0
         self._tree.shorten(held, depth)
         same = next((other for other in held.node.holders if other in self._cached), None)
         if same is not None:
@@ -113,12 +119,15 @@ class SequencePool:
         self._tree.extend(held, tokens)
         return held
 
-    def _resumable_blocks(self, held: Held) -> int:
-        whole = held.length - held.length % self._tree.block_tokens
-        return self._decoder.resume_length(held.handle, whole) // self._tree.block_tokens
+    def _resumable_strides(self, held: Held) -> int:
+        stride, length, whole = self._tree.stride, held.length, -1
+        while length != whole:
+            whole = length - length % stride
+            length = self._decoder.resume_length(held.handle, whole)
+        return whole // stride
 
     def _keep(self, held: Held) -> None:
-        held.length = held.node.depth * self._tree.block_tokens
+        held.length = held.node.depth * self._tree.stride
         self._decoder.truncate(held.handle, held.length)
         above = set(held.node.ancestors())
         for other in [cached for cached in self._cached.values() if cached.node in above]:
@@ -128,7 +137,7 @@ class SequencePool:
 
     def _trim(self) -> None:
         most = self._most_cached
-        while self._cached and most is not None and self._tree.blocks * self._tree.block_tokens > most:
+        while self._cached and most is not None and self._tree.blocks * self._decoder.block_tokens > most:
             self._drop_oldest()
 
     def _touch(self, held: Path) -> None:

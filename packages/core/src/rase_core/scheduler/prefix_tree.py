@@ -1,4 +1,4 @@
-"""Which sequences begin with which tokens, in whole blocks."""
+"""Which sequences begin with which tokens, in strides: small parts of a block."""
 
 from collections.abc import Iterator
 
@@ -9,17 +9,23 @@ Tokens = NDArray[np.int32]
 
 
 class PrefixTree:
-    """A tree whose edges are blocks of tokens; whoever holds a node holds all nodes above it."""
+    """A tree whose edges are strides of tokens; whoever holds a node holds all nodes above it.
 
-    def __init__(self, block_tokens: int) -> None:
-        self.block_tokens = block_tokens
+    Attributes:
+        stride: the tokens of an edge.
+        blocks: how many blocks of so many strides hold all that differs. Paths that part within a block have
+            one each from there on: a block is not shared in parts.
+    """
+
+    def __init__(self, stride: int, strides_per_block: int = 1) -> None:
+        self.stride, self._strides_per_block = stride, strides_per_block
         self.root = Node(None, b"")
         self.blocks = 0
 
     def walk(self, tokens: Tokens) -> "Iterator[Node]":
         """Yield the nodes that these tokens pass, the root left out."""
         node = self.root
-        for start in range(0, len(tokens) - self.block_tokens + 1, self.block_tokens):
+        for start in range(0, len(tokens) - self.stride + 1, self.stride):
             child = node.children.get(self._key(tokens, start))
             if child is None:
                 return
@@ -27,34 +33,38 @@ class PrefixTree:
             yield node
 
     def extend(self, path: "Path", tokens: Tokens) -> None:
-        """Lead a path on to the last whole block of its tokens."""
-        first = path.node.depth * self.block_tokens
-        for start in range(first, len(tokens) - self.block_tokens + 1, self.block_tokens):
+        """Lead a path on to the last whole stride of its tokens."""
+        first = path.node.depth * self.stride
+        for start in range(first, len(tokens) - self.stride + 1, self.stride):
             path.node = self._child(path.node, self._key(tokens, start))
             path.node.holders[path] = None
 
     def shorten(self, path: "Path", depth: int) -> None:
-        """Take a path back to its first `depth` blocks."""
+        """Take a path back to its first `depth` strides."""
         while path.node.depth > depth:
             node, path.node = path.node, path.node.parent_node
             del node.holders[path]
             if not node.holders:
                 del path.node.children[node.key]
-                self.blocks -= 1
+                self.blocks -= self._has_own_block(path.node)
 
     def _child(self, node: "Node", key: bytes) -> "Node":
         child = node.children.get(key)
         if child is None:
+            self.blocks += self._has_own_block(node)
             child = node.children[key] = Node(node, key)
-            self.blocks += 1
         return child
 
+    def _has_own_block(self, parent: "Node") -> bool:
+        """Whether one more child of a node takes a block: it begins one, or another goes on in the node's."""
+        return parent.depth % self._strides_per_block == 0 or bool(parent.children)
+
     def _key(self, tokens: Tokens, start: int) -> bytes:
-        return tokens[start : start + self.block_tokens].tobytes()
+        return tokens[start : start + self.stride].tobytes()
 
 
 class Node:
-    """A prefix of `depth` blocks."""
+    """A prefix of `depth` strides."""
 
     __slots__ = ("children", "depth", "holders", "key", "parent")
 
@@ -66,7 +76,7 @@ class Node:
 
     @property
     def parent_node(self) -> "Node":
-        """The prefix that is a block shorter; the root has itself."""
+        """The prefix that is a stride shorter; the root has itself."""
         return self if self.parent is None else self.parent
 
     def ancestors(self) -> "Iterator[Node]":
