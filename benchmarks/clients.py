@@ -23,7 +23,8 @@ LIMIT_SECONDS = 600.0
 class Seen:
     """What a client saw of one streamed answer; times are of time.perf_counter.
 
-    `error` says in words what went wrong: another status than 200 is no error.
+    `prompt_tokens` are those that the server had to compute, if it tells. `error` says in words what went
+    wrong: another status than 200 is no error.
     """
 
     asked: float = 0.0
@@ -31,6 +32,7 @@ class Seen:
     times: list[float] = field(default_factory=list)
     text: str = ""
     tokens: int = 0
+    prompt_tokens: int = 0
     is_whole: bool = False
     error: str = ""
 
@@ -98,8 +100,11 @@ def _note(piece: Mapping[str, object], seen: Seen) -> None:
         case {"choices": [{"delta": {"content": str(text)}}]} if text:
             seen.times.append(time.perf_counter())
             seen.text += text
-        case {"usage": {"completion_tokens": int(tokens)}}:
+        case {"usage": {"completion_tokens": int(tokens), "prompt_tokens": int(prompt), **more}}:
             seen.tokens = tokens
+            match more:
+                case {"prompt_tokens_details": {"cached_tokens": int(cached)}}:
+                    seen.prompt_tokens = prompt - cached
 
 
 def words(count: int, seed: object) -> str:
@@ -121,7 +126,10 @@ class Load:
     shared: int = 0
 
     async def run(self, server: Server) -> dict[str, float]:
-        """Return tokens/s of all together, the median seconds to the first text, and the failures."""
+        """Return tokens/s of all together, the median seconds to the first text, and the failures.
+
+        With them come the tokens of an answer, and those of a prompt that had to be computed, on average.
+        """
         started = time.perf_counter()
         answers = await asyncio.gather(*(self._ask(server, i) for i in range(self.clients)))
         seconds = time.perf_counter() - started
@@ -131,6 +139,8 @@ class Load:
             "tok_s": sum(answer.tokens for answer in good) / seconds,
             "first_s": statistics.median(answer.first for answer in good) if good else float("inf"),
             "failed": len(seen) - len(good),
+            "answer": statistics.fmean(answer.tokens for answer in good) if good else 0.0,
+            "prompt": statistics.fmean(answer.prompt_tokens for answer in good) if good else 0.0,
         }
 
     async def _ask(self, server: Server, number: int) -> list[Seen]:

@@ -8,10 +8,13 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import servers
+from ceiling import Machine, Request, most_tokens
 from clients import Load, crowd, longest_gap
 from rase_core.sampling import GenerationConfig
 from rase_core.scheduler import GenerationRequest, Scheduler
+from rase_models.gguf import open_gguf
 from rase_models.loading import load_decoder
+from rase_models.step_work import step_work
 from rase_models.tokenizers import load_tokenizer
 from rows import Row, most_row, ratio_row
 
@@ -47,6 +50,17 @@ class Subjects:
             return ours, None
         return ours, _run(lambda: servers.llama(program, self.model, self.threads), load)
 
+    def most_row(
+        self, work: str, clients: int, ours: dict[str, float], theirs: dict[str, float] | None
+    ) -> Row:
+        """Say what the machine could give at most for what clients saw."""
+        request = Request(ours["prompt"], ours["answer"])
+        speed = most_tokens(
+            step_work(open_gguf(self.model)), Machine.measured(self.threads), clients, request
+        )
+        ratio = "" if theirs is None else f"{speed / theirs['tok_s']:.2f} x"
+        return Row(f"{work}, if products and weights were all", f"{speed:.1f} tok/s", "", ratio)
+
 
 def _run(start: Start, load: Load) -> dict[str, float]:
     with start() as running:
@@ -58,6 +72,7 @@ def clients(subjects: Subjects) -> Iterator[Row]:
     for number, ratio in RATIOS.items():
         ours, theirs = subjects.compare(Load(number))
         yield ratio_row(f"{_named(number)}, all together", ours["tok_s"], _speed(theirs), ratio)
+        yield subjects.most_row(_named(number), number, ours, theirs)
         yield _first_row(
             f"{_named(number)}, median time to first text", ours, theirs, number >= servers.SLOTS
         )
@@ -86,6 +101,7 @@ def shared(subjects: Subjects) -> Iterator[Row]:
     ours, theirs = subjects.compare(Load(servers.SLOTS, shared=SHARED_WORDS))
     work = f"{SHARED_WORDS} words shared by {servers.SLOTS} clients"
     yield ratio_row(work, ours["tok_s"], _speed(theirs), SHARED_RATIO)
+    yield subjects.most_row(work, servers.SLOTS, ours, theirs)
 
 
 def gap(subjects: Subjects) -> Iterator[Row]:
