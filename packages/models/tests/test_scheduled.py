@@ -7,7 +7,7 @@ import pytest
 from rase_core.generation import generate
 from rase_core.sampling import GenerationConfig
 from rase_core.scheduler import GenerationRequest, Scheduler, SchedulerLimits
-from rase_models.backends.base import BLOCK_TOKENS
+from rase_core.scheduler.pool import STRIDE
 from rase_models.decoder import ProgramDecoder
 from rase_models.loading import load_decoder
 from rase_models.testing import write_tiny_model
@@ -43,6 +43,6 @@ def test_answers_are_the_same_alone_and_together(decoder: ProgramDecoder) -> Non
         together = [generation for handle in handles for generation in handle.result(60)]
         again = scheduler.submit(requests[0]).result(60)[0]
     assert [generation.tokens for generation in together] == alone
-    assert together[-1].cached_tokens == len(SYSTEM) // BLOCK_TOKENS * BLOCK_TOKENS
+    assert together[-1].cached_tokens == len(SYSTEM) // STRIDE * STRIDE
     assert again.tokens == alone[0]
     assert decoder.kv_used == used
