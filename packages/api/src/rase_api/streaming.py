@@ -1,12 +1,14 @@
 """Answers in pieces, as their text comes."""
 
-from collections.abc import Iterable
+from collections.abc import AsyncGenerator, Iterable
+from contextlib import aclosing
 
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
 from rase_api.asking import Argued, Called, Failed, Finished, Started, Text, Thought
 from rase_api.faults import report
+from rase_api.record import Record, record_of
 from rase_api.replies.writer import Writer
 from rase_api.work import Event, Quiet, Work
 
@@ -38,8 +40,8 @@ def written(writer: Writer, event: Event) -> Iterable[bytes]:
 class StreamedAnswer(Response):
     """A response that sends work's events as they come, and closes the work however it ends.
 
-    A failure becomes the last piece, and then the stream ends without its usual end. `patience` is the most
-    seconds without a sign of life.
+    A failure, also one of the writing itself, becomes the last piece, and then the stream ends without its
+    usual end. `patience` is the most seconds without a sign of life.
     """
 
     def __init__(self, work: Work, first: Event | None, writer: Writer, patience: float) -> None:
@@ -52,21 +54,29 @@ class StreamedAnswer(Response):
         try:
             start = {"type": "http.response.start", "status": self.status_code, "headers": self.raw_headers}
             await send(start)
-            await self._send_events(send)
+            async with aclosing(self._bodies(record_of(scope))) as bodies:
+                async for body in bodies:
+                    await send({"type": "http.response.body", "body": body, "more_body": True})
             await send({"type": "http.response.body", "body": b"", "more_body": False})
         finally:
             self._work.close()
 
-    async def _send_events(self, send: Send) -> None:
+    async def _bodies(self, record: Record) -> AsyncGenerator[bytes]:
+        """Yield the stream as far as it can be written, and what went wrong then."""
+        try:
+            async for pieces in self._pieces():
+                if body := b"".join(pieces):
+                    yield body
+        except Exception as error:  # noqa: BLE001 - a bug is told, logged and counted as any failure
+            self._work.close()
+            record.fail(error)
+            yield b"".join(written(self._writer, Failed(error)))
+
+    async def _pieces(self) -> AsyncGenerator[Iterable[bytes]]:
         event = self._first
         while event is not None:
-            await _send(send, written(self._writer, event))
+            yield written(self._writer, event)
             if isinstance(event, Failed):
                 return
             event = await self._work.next(self._patience)
-        await _send(send, self._writer.end())
-
-
-async def _send(send: Send, pieces: Iterable[bytes]) -> None:
-    if body := b"".join(pieces):
-        await send({"type": "http.response.body", "body": body, "more_body": True})
+        yield self._writer.end()
