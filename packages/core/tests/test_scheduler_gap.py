@@ -216,3 +216,24 @@ def test_the_chunk_grows_again_when_tokens_get_cheaper() -> None:
     for seconds in (10.0, *[0.011] * 30):
         pace.measured(1, pace.tokens(1), seconds)
     assert pace.tokens(1) > 100
+
+
+def test_chunks_do_not_grow_by_steps_that_have_none() -> None:
+    pace = PrefillPace()
+    pace.measured(1, 0, 0.01)
+    pace.measured(1, 4, 0.01)  # as if tokens cost nothing: the normal step had to wait for a core
+    before = pace.tokens(1)
+    for _ in range(3000):  # a long answer, beside which nothing else is asked
+        pace.measured(1, 0, 0.01)
+        assert pace.tokens(1) == before
+
+
+def test_a_long_answer_goes_on_where_a_short_prompt_seemed_to_cost_nothing() -> None:
+    machine = Machine(noise=lambda: 3.0)
+    stream = machine.submit(8, 1500)
+    machine.steps(3)
+    machine.noise = lambda: 1.0  # a step with a prompt takes less than one without took before
+    machine.submit(7, 1)
+    machine.steps(1600)
+    assert stream.is_done
+    assert stream.error is None

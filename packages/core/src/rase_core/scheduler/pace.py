@@ -67,25 +67,29 @@ class PrefillPace:
 
 
 class _Chunk:
-    """The size of chunks, from the time that one token of the latest took; at most doubled at a time."""
+    """The size of chunks, from the time that one token of the latest took; a chunk at most doubles it.
+
+    Steps without a chunk leave it as it is: they tell nothing of one.
+    """
 
     def __init__(self, first: int) -> None:
-        self._size = first
+        self._size = self._most = first
         self._token_seconds: deque[float] = deque(maxlen=_SAMPLES)
 
     def size(self, seconds: float) -> int:
         if self._token_seconds:
-            self._size = min(2 * self._size, max(self._affordable(seconds), 1))
+            self._size = min(self._most, max(self._affordable(seconds), 1))
         return self._size
 
     def measured(self, tokens: int, seconds: float) -> None:
         # The rest of a prompt is too short to tell what a token costs in a whole chunk.
         if 2 * tokens >= self._size or not self._token_seconds:
             self._token_seconds.append(seconds / tokens)
+            self._most = 2 * self._size
 
     def _affordable(self, seconds: float) -> int:
         # The median: where others compute, too, single steps take long, which says nothing of tokens.
         cost = median(self._token_seconds)
         # Rounded: what one token more seems to cost may be what a step had to wait.
-        tokens = round(seconds / cost) if cost * 2 * self._size > seconds else 2 * self._size
+        tokens = round(seconds / cost) if cost * self._most > seconds else self._most
         return tokens - tokens % _ROUND_TO if tokens > 2 * _ROUND_TO else tokens
