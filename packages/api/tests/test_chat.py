@@ -2,15 +2,14 @@ import re
 
 import httpx
 import pytest
+from rase_api.replies.cost import timings
 from rase_api.testing import ScriptedEngine
+from rase_core.generation import Generation, StopReason
 
 CHAT = {"model": "demo", "messages": [{"role": "user", "content": "Hi"}]}
 URL = "/v1/chat/completions"
-TIMINGS = {"cache_n", "prompt_n", "prompt_ms", "prompt_per_second"} | {
-    "predicted_n",
-    "predicted_ms",
-    "predicted_per_second",
-}
+PARTS = ("n", "ms", "per_token_ms", "per_second")
+TIMINGS = {"cache_n", *(f"{phase}_{part}" for phase in ("prompt", "predicted") for part in PARTS)}
 USAGE = {"prompt_tokens_details": {"cached_tokens": 0}}
 
 
@@ -133,3 +132,24 @@ def test_the_fingerprint_is_that_of_the_model(client: httpx.Client) -> None:
         for model in ("demo", "demo", "other")
     )
     assert first == second == other  # the two models have the same weights
+
+
+@pytest.mark.parametrize(("tokens", "cached", "each"), [(4, 0, (200.0, 500.0)), (0, 8, (0.0, 0.0))])
+def test_the_time_of_a_token_is_told_and_is_0_without_tokens(
+    tokens: int, cached: int, each: tuple[float, float]
+) -> None:
+    told = timings(
+        [
+            Generation(
+                tokens=(65,) * tokens,
+                text="A" * tokens,
+                stop_reason=StopReason.MAX_TOKENS,
+                stop=None,
+                prompt_tokens=8 if cached else 10,
+                cached_tokens=cached,
+                prefill_seconds=2.0,
+                decode_seconds=2.0,
+            )
+        ]
+    )
+    assert (told["prompt_per_token_ms"], told["predicted_per_token_ms"]) == each

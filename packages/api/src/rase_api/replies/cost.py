@@ -38,11 +38,17 @@ def timings(generations: Sequence[Generation], per_prompt: int = 1) -> Json:
         "cache_n": cached,
         "prompt_n": prompt,
         "prompt_ms": prompt_seconds * 1000,
+        "prompt_per_token_ms": _each(prompt_seconds * 1000, prompt),
         "prompt_per_second": _rate(prompt, prompt_seconds),
         "predicted_n": predicted,
         "predicted_ms": predicted_seconds * 1000,
+        "predicted_per_token_ms": _each(predicted_seconds * 1000, predicted),
         "predicted_per_second": _rate(predicted, predicted_seconds),
     }
+
+
+def _each(milliseconds: float, count: int) -> float:
+    return milliseconds / count if count else 0.0
 
 
 def _rate(count: int, seconds: float) -> float:
