@@ -128,16 +128,31 @@ def test_keys_come_from_the_environment_and_their_absence_is_warned_of(home: dic
 
 @needs_server
 @has_signals
-@pytest.mark.parametrize(("length", "warnings"), [("999999", 1), ("64", 0)])
+@pytest.mark.parametrize(
+    ("option", "length", "warnings"), [("--context-length", "999999", 1), ("--max-context", "64", 0)]
+)
 def test_more_context_than_a_model_has_is_warned_of_once(
-    smol: str, home: dict[str, str], length: str, warnings: int
+    smol: str, home: dict[str, str], option: str, length: str, warnings: int
 ) -> None:
-    with serving(home, "--context-length", length, "--preload", smol) as (url, lines):
+    with serving(home, option, length, "--preload", smol) as (url, lines):
         while get(f"{url}/ready")[0] != 200:
             time.sleep(0.05)
     told = [line for line in lines if "context" in line]
     assert len(told) == warnings
     assert all(f"{smol} has a context of 8192 tokens, not the {length}" in line for line in told)
+
+
+@pytest.mark.parametrize("command", [("serve",), ("model", "inspect")])
+def test_the_context_has_two_names(rase: Run, command: tuple[str, ...]) -> None:
+    assert "--context-length, --max-context TOKENS" in rase(*command, "--help").stdout
+
+
+def test_the_context_is_confined_by_either_name(rase: Run, smol: str) -> None:
+    plans = [
+        rase("model", "inspect", smol, "--estimate", name, "512", "--json").stdout
+        for name in ("--context-length", "--max-context")
+    ]
+    assert plans[0] == plans[1] and '"context_length": 512' in plans[0]
 
 
 @pytest.mark.parametrize("option", ["--grace", "--port", "--keep-alive", "--kv-memory", "--max-memory"])
@@ -175,6 +190,16 @@ def test_a_file_without_keys_is_wrong_usage(rase: Run, tmp_path: Path) -> None:
     done = rase("serve", "--api-key-file", str(empty))
     assert done.returncode == 2
     assert "has no key" in done.stderr
+
+
+@pytest.mark.parametrize("blanks", ["", "  ", "\t"])
+@pytest.mark.parametrize("command", [("serve",), ("ps",), ("stop", "demo")])
+def test_a_key_of_blanks_is_wrong_usage(rase: Run, command: tuple[str, ...], blanks: str) -> None:
+    refusals = [rase(*command, "--api-key", blanks)]
+    refusals += [rase(*command, RASE_API_KEY=blanks)] if blanks else []
+    for done in refusals:
+        assert done.returncode == 2
+        assert "Invalid value for '--api-key'" in done.stderr and "blanks are no key" in done.stderr
 
 
 @needs_server

@@ -16,8 +16,11 @@ def _duration(ctx: click.Context, param: click.Parameter, value: str) -> float |
         raise click.BadParameter(error.message) from error
 
 
+CONTEXT_NAMES = ("--context-length", "--max-context", "context_length")
+"""The one option by two names, the second of which others know it by, and its argument."""
+
 CONTEXT: Option = click.option(
-    "--context-length",
+    *CONTEXT_NAMES,
     type=WholeNumber(min=1),
     metavar="TOKENS",
     help="The most tokens of a prompt and its answer. [default: each model's]",

@@ -10,6 +10,7 @@ from collections.abc import Mapping
 import click
 from rase_core.errors import EngineError
 
+from rase_cli.api_key import ApiKey
 from rase_cli.given_text import given_text
 from rase_cli.settings import Body, Option
 from rase_cli.system_errors import reason_of
@@ -29,6 +30,7 @@ URL: Option = click.option(
 )
 KEY: Option = click.option(
     "--api-key",
+    type=ApiKey(),
     envvar="RASE_API_KEY",
     metavar="KEY",
     help="Its key, where it asks for one; the first of the variable. [env: RASE_API_KEY]",

@@ -6,6 +6,7 @@ from typing import Any
 
 import click
 
+from rase_cli.api_key import ApiKey
 from rase_cli.file_path import FilePath
 from rase_cli.number import Number, WholeNumber
 from rase_cli.settings import Body, Option
@@ -15,6 +16,7 @@ from rase_cli.system_errors import reason_of
 KEYS: Option = click.option(
     "--api-key",
     "api_keys",
+    type=ApiKey(),
     multiple=True,
     envvar="RASE_API_KEY",
     metavar="KEY",

@@ -10,6 +10,7 @@ from rase_core.errors import EngineError
 from rase_cli.failures import exit_code
 from rase_cli.file_path import FilePath
 from rase_cli.given_text import given_text
+from rase_cli.model_host_options import CONTEXT_NAMES
 from rase_cli.number import WholeNumber
 from rase_cli.output import emit_fields, emit_json, emit_table, note, warn
 from rase_cli.records import Record, broken_record, memory_record, model_record
@@ -220,7 +221,7 @@ def list_models(settings: Settings, as_json: bool) -> None:
 @model.command()
 @click.argument("model_id", metavar="ID")
 @click.option("--estimate", is_flag=True, help="Show the memory that it would take instead, in bytes.")
-@click.option("--context-length", type=WholeNumber(min=1), metavar="TOKENS", help="For --estimate.")
+@click.option(*CONTEXT_NAMES, type=WholeNumber(min=1), metavar="TOKENS", help="For --estimate.")
 @click.option("--kv-memory", type=size, metavar="SIZE", help="For --estimate.")
 @click.option("--max-memory", type=size, metavar="SIZE", help="For --estimate.")
 @JSON
