@@ -345,9 +345,19 @@ def test_importing_the_same_file_again_keeps_what_was_set_and_says_so(
     before = succeed(rase("model", "inspect", smol, "--json"))
     done = rase("model", "import", str(smollm2_path), "--id", smol)
     assert succeed(done) == ""
-    assert "kept from before: kind, chat_template, aliases\n" in done.stderr
+    assert "kept from before: chat_template, aliases\n" in done.stderr
     assert "in place of" not in done.stderr
     assert succeed(rase("model", "inspect", smol, "--json")) == before
+
+
+def test_importing_again_tells_of_a_kind_only_where_it_was_set(rase: Run, smollm2_path: Path) -> None:
+    again = ("model", "import", str(smollm2_path), "--id")
+    for _ in range(2):
+        done = rase(*again, "plain")
+        assert succeed(done) == "" and "kept" not in done.stderr
+    succeed(rase(*again, "vectors", "--kind", "embedding"))
+    assert "kept from before: kind\n" in rase(*again, "vectors").stderr
+    assert "changed or gone: kind\n" in rase(*again, "vectors", "--kind", "generator").stderr
 
 
 def test_importing_a_file_that_has_changed_says_so(rase: Run, smollm2_path: Path, tmp_path: Path) -> None:
@@ -356,7 +366,8 @@ def test_importing_a_file_that_has_changed_says_so(rase: Run, smollm2_path: Path
     succeed(rase("model", "import", str(path), "--id", "copy"))
     path.write_bytes(smollm2_path.read_bytes() + bytes(32))
     done = rase("model", "import", str(path), "--id", "copy")
-    assert "the file has changed since it was registered\nkept from before: kind\n" in done.stderr
+    assert "the file has changed since it was registered\n" in done.stderr
+    assert "kept from before" not in done.stderr
     assert "in place of" not in done.stderr
 
 
@@ -374,5 +385,5 @@ def test_importing_another_file_under_a_known_id_is_refused_until_it_is_to_repla
     done = rase(*again, "--replace")
     assert succeed(done) == ""
     assert f"in place of {smollm2_path}\n" in done.stderr
-    assert "kept from before: kind\nchanged or gone: chat_template\n" in done.stderr
+    assert "changed or gone: chat_template\n" in done.stderr and "kept" not in done.stderr
     assert json.loads(succeed(rase("model", "inspect", smol, "--json")))["chat_template"] is None

@@ -85,9 +85,13 @@ def told(before: "ModelManifest | None", now: "ModelManifest", *, as_json: bool)
 
 
 def _settings(manifest: "ModelManifest") -> dict[str, object]:
-    """Return what was set for a model, and is not known from its file alone."""
+    """Return what was set for a model: neither a fact of its file nor what a model has anyway."""
+    from rase_core.manifest import ModelKind
+
     values = {name: getattr(manifest, name) for name in SETTINGS}
-    facts = {name: getattr(manifest.from_file, name, None) for name in SETTINGS}
+    facts = {name: getattr(manifest.from_file, name, None) for name in SETTINGS} | {
+        "kind": ModelKind.GENERATOR
+    }
     return {
         name: value for name, value in values.items() if value not in (None, (), {}) and value != facts[name]
     }
