@@ -45,8 +45,10 @@ class Watch:
     over: threading.Event = field(default_factory=threading.Event)
 
     def run(self, pause: float) -> None:
-        """Take a sample now and then, until it is over."""
-        while not self.over.wait(pause):
+        """Take a sample now and then until it is over, and then."""
+        is_over = False
+        while not is_over:
+            is_over = self.over.wait(pause)
             self.sample()
 
     def sample(self) -> None:
