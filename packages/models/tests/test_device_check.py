@@ -2,9 +2,12 @@
 
 import errno
 import logging
+import os
+import subprocess
 import sys
 from importlib.metadata import requires
 from itertools import product
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -98,6 +101,33 @@ def test_a_device_that_is_not_there_is_named() -> None:
 
 def test_a_gpu_may_be_chosen_by_its_number() -> None:
     assert choose_device("CUDA:1") == "cuda:1"
+
+
+BROKEN_CUPY = """
+import os, time
+
+os.write(1, b"tried ")
+time.sleep(0.2)
+raise ImportError("no driver")
+"""
+MANY_CHOOSE = """
+from concurrent.futures import ThreadPoolExecutor
+from rase_models.device_check import choose_device
+
+with ThreadPoolExecutor(8) as threads:
+    print(*set(threads.map(choose_device, ["auto"] * 8)))
+"""
+
+
+@pytest.mark.skipif(sys.platform == "darwin", reason="tries MLX out, too")
+def test_a_device_is_tried_out_once_however_many_threads_ask_for_one(tmp_path: Path) -> None:
+    pytest.importorskip("numba", reason="needs rase-models[cpu]")
+    (tmp_path / "cupy.py").write_text(BROKEN_CUPY)
+    environment = {**os.environ, "PYTHONPATH": str(tmp_path)}
+    command = [sys.executable, "-c", MANY_CHOOSE]
+    ran = subprocess.run(command, capture_output=True, text=True, check=True, env=environment)
+    assert ran.stdout.split() == ["tried", "cpu"]
+    assert [line.rpartition(": ")[2] for line in ran.stderr.splitlines()] == ["no driver"]
 
 
 @pytest.mark.parametrize("name", ["cpu:1", "metal:1", "cuda:", "cuda:x"])

@@ -7,6 +7,7 @@ from functools import cache, partial
 import numpy as np
 from rase_core.device import DevicePreference, ProbeReport, device_number, probe
 from rase_core.errors import BackendFailure, BackendUnavailable
+from rase_core.fork_safe import ForkSafeLock
 
 from rase_models.backends import BACKENDS, BackendPlaces, library_faults, load_backend
 from rase_models.backends.base import Backend, Rows
@@ -20,6 +21,9 @@ logger = logging.getLogger(__name__)
 ACCELERATORS = (DevicePreference.CUDA, DevicePreference.METAL)
 """The devices that are no CPU, whose own descriptions tell of their memory."""
 
+_CHOOSING = ForkSafeLock()
+"""One thread tries a device out: in two at once its library may be half imported, or its memory taken."""
+
 _WIDTH = 64
 _VOCABULARY = 48
 _EPS = 1e-5
@@ -29,13 +33,18 @@ _TOLERANCE = 2e-3
 """Of the largest value: some GPUs multiply float32 with 11 bits of each factor."""
 
 
-@cache
 def choose_device(name: str) -> str:
     """Return the backend for a device's name; for `auto` the first one that computes what it should.
 
     The last resort is not tried out, which takes a while: loading a model says what is wrong with it.
     Raises BackendUnavailable for an unknown name, and when there is no such backend here.
     """
+    with _CHOOSING:
+        return _choose(name)
+
+
+@cache
+def _choose(name: str) -> str:
     preference, number = DevicePreference.parse(name), device_number(name)
     if number is not None:
         return f"{preference.value}:{number}"
