@@ -26,6 +26,8 @@ Made by `python docs/make_http_api.py > docs/http-api.md` from what the server i
   sampling parameters are those of `GenerationConfig`; a value outside is a 400 that names the range.
 - `n` may be as many as the engine runs at once: 64, unless an application of your own says otherwise. A
   request may have 2048 answers, all its prompts together.
+- A `seed` of -1 is as none at all: the default, which is fixed. Ollama and llama-server draw one then, and
+  for none; send one of your own for answers that differ.
 - *Ignored*: accepted, of any value, since it cannot change the text.
 """
 LOGPROBS = """

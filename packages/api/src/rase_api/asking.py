@@ -1,6 +1,7 @@
 """The questions of one request on their way to the engine, and what comes of them."""
 
 import threading
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
@@ -11,7 +12,7 @@ from rase_core.scheduler import Ended, OnEvent, Piece
 from rase_core.scheduler import Event as AnswerEvent
 from rase_core.scheduler import Failed as AnswerFailed
 from rase_core.tracebacks import caught, without_locals
-from rase_models.chat.parts import ArgumentPiece, Content, Part, Reasoning, ToolCall
+from rase_models.chat.parts import ArgumentPiece, Content, Part, PartReader, Reasoning, ToolCall
 from rase_models.chat.reply import Reading, Reply
 from rase_models.room import Check
 
@@ -242,11 +243,11 @@ class _Steps:
     """Turns what happens to a question into steps."""
 
     def __init__(self, ask: Ask) -> None:
-        self._first, self._reading = ask.first, ask.reading
-        self._readers = [ask.reading.reader() for _ in range(ask.choices)] if ask.reading is not None else []
-        self._echo, self._unechoed = ask.echo, set(range(ask.choices) if ask.echo else ())
+        self._first, self._reading, self._echo = ask.first, ask.reading, ask.echo
+        self._readers: dict[int, PartReader] = {}
+        self._thoughts: defaultdict[int, _ThoughtTokens] = defaultdict(_ThoughtTokens)
         self._told: dict[int, Told] = {}
-        self._thoughts = [_ThoughtTokens() for _ in self._readers]
+        self._echoed: set[int] = set()
 
     def of(self, event: AnswerEvent) -> Iterator[Step]:
         """Yield the steps of an event."""
@@ -264,7 +265,7 @@ class _Steps:
                 yield Failed(error)
 
     def _seen(self, choice: int, token: int | None, parts: Sequence[Part]) -> Sequence[Part]:
-        if self._thoughts:
+        if self._reading is not None:
             self._thoughts[choice].see(token, parts)
         return parts
 
@@ -278,10 +279,17 @@ class _Steps:
     def _parts(self, choice: int, text: str) -> Sequence[Part]:
         if not text:
             return ()
-        return self._readers[choice].push(text) if self._readers else (Content(text),)
+        reader = self._reader(choice)
+        return (Content(text),) if reader is None else reader.push(text)
 
     def _rest(self, choice: int) -> Sequence[Part]:
-        return self._readers[choice].finish() if self._readers else ()
+        reader = self._reader(choice)
+        return () if reader is None else reader.finish()
+
+    def _reader(self, choice: int) -> PartReader | None:
+        if self._reading is not None and choice not in self._readers:
+            self._readers[choice] = self._reading.reader()
+        return self._readers.get(choice)
 
     def _reply(self, generation: Generation) -> Reply:
         text = generation.text
@@ -289,8 +297,8 @@ class _Steps:
 
     def _begun(self, choice: int) -> Iterator[Step]:
         """Yield what a choice begins with, once."""
-        if choice in self._unechoed:
-            self._unechoed.remove(choice)
+        if self._echo and choice not in self._echoed:
+            self._echoed.add(choice)
             yield Text(self._first + choice, self._echo)
 
     def _told_as(self, choice: int, parts: Iterable[Part]) -> Iterator[Step]:

@@ -9,6 +9,8 @@ MOST_STOPS = 64
 MOST_LOGPROBS = 20
 MOST_BAD_WORDS = 1024
 MOST_BIASES = 300_000
+DRAWN_SEED = -1
+"""What Ollama and llama-server take for "draw one", and have as their default."""
 
 
 class Strict(BaseModel):
@@ -57,6 +59,18 @@ def _bad_word(value: object) -> object:
     raise PydanticCustomError("bad_word_type", "each must be a string or a list of token ids, and not empty")
 
 
+def _drawn(value: int) -> int | None:
+    return None if value == DRAWN_SEED else value
+
+
+Choices = Annotated[int, Field(ge=1)]
+"""How many answers a prompt gets; as many as an engine may run at once, which it says itself."""
+Seed = Annotated[
+    int,
+    AfterValidator(_drawn),
+    WithJsonSchema({"anyOf": [{"type": "integer", "minimum": 0}, {"const": DRAWN_SEED}]}),
+]
+"""A seed, or -1 for none, as clients of Ollama and llama-server say it."""
 TopLogprobs = Annotated[int, Field(ge=0, le=MOST_LOGPROBS)]
 Bias = Annotated[dict[str, float], AfterValidator(_biases)]
 Stops = Annotated[

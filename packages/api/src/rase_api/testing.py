@@ -10,7 +10,7 @@ from pathlib import Path
 
 from rase_core.answer import checked_prompt
 from rase_core.decoder import Logits, TokenDecoder
-from rase_core.errors import Cancelled, InvalidModelId, ModelNotFound
+from rase_core.errors import Cancelled, InvalidModelId, InvalidParameter, ModelNotFound
 from rase_core.generation import TokenEvent, generate_with
 from rase_core.logprobs import Logprobs
 from rase_core.manifest import ModelManifest, WeightsFile
@@ -32,6 +32,7 @@ from rase_api.server import Server
 from rase_api.serving import Messages
 
 BYTES = 256
+MOST_CHOICES = 64
 END = 256
 DETOKENIZER = ScriptedDetokenizer({value: bytes([value]) for value in range(BYTES)})
 
@@ -141,6 +142,8 @@ class ScriptedEngine:
             prompt = question.prompt
         else:
             prompt = self.render(model_id, question.messages)
+        if question.terms.n > MOST_CHOICES:
+            raise InvalidParameter("n", question.terms.n, f"a whole number of 1 to {MOST_CHOICES}")
         config = question.terms.config or self.default_config(model_id)
         tokens = self.load(model_id).tokenizer.encode(prompt) if isinstance(prompt, str) else prompt
         checked_prompt(tokens, self.decoder)

@@ -17,7 +17,7 @@ from rase_models.constraints import ResponseFormat
 from rase_api.dialects import OLLAMA, Dialect
 from rase_api.errors import InvalidValue, MissingParameter, UnsupportedParameter
 from rase_api.faults import Names
-from rase_api.fields import Ignored, No, NoList, NoText, Stops, Strict, TopLogprobs, only
+from rase_api.fields import Ignored, No, NoList, NoText, Seed, Stops, Strict, TopLogprobs, only
 from rase_api.parameters import Body, TextRequest
 from rase_api.plans import FOR_EVER, Completions, Conversation, Plan
 from rase_api.schemas.response_format import ConstrainedRequest
@@ -65,7 +65,7 @@ class OllamaOptions(Strict):
     top_k: int | None = None
     top_p: float | None = None
     min_p: float | None = None
-    seed: int | None = None
+    seed: Seed | None = None
     stop: Stops | None = None
     repeat_penalty: float | None = None
     repeat_last_n: int | None = None

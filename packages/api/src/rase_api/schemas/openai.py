@@ -8,15 +8,12 @@ from rase_core.logprobs import Logprobs
 
 from rase_api.errors import InvalidValue, MissingParameter, UnsupportedParameter
 from rase_api.faults import Names
-from rase_api.fields import Ignored, No, NoList, NoText, Nothing, Strict, TopLogprobs, only
+from rase_api.fields import Choices, Ignored, No, NoList, NoText, Nothing, Strict, TopLogprobs, only
 from rase_api.schemas.content import TextPart, as_parts, joined
 from rase_api.schemas.prompts import Prompt, Prompts, prompts_of, refuse_too_many
 from rase_api.schemas.response_format import FormattedRequest
 from rase_api.schemas.sampling import SAMPLING, SamplingRequest
 from rase_api.schemas.tools import ToolingRequest, WrittenCall, named_results
-
-MOST_CHOICES = 1024
-"""Of any request; an engine takes as many as it may run at once, and says so where that is less."""
 
 
 class StreamOptions(Strict):
@@ -36,7 +33,7 @@ class OpenAIRequest(SamplingRequest, FormattedRequest):
     }
 
     stream_options: StreamOptions | None = None
-    n: Annotated[int, Field(ge=1, le=MOST_CHOICES)] | None = None
+    n: Choices | None = None
     max_tokens: int | None = None
     max_completion_tokens: int | None = None
 

@@ -39,8 +39,11 @@ Prompts = Annotated[
 
 
 def refuse_too_many(prompts: list[object], choices: int, name: str) -> None:
-    """Raise InvalidValue, naming the number of choices, for more answers than one request may have."""
-    if len(prompts) * choices > MOST_ANSWERS:
+    """Raise InvalidValue, naming the number of choices, for more answers than one request may have.
+
+    That of one prompt has the engine's own bound.
+    """
+    if len(prompts) > 1 and len(prompts) * choices > MOST_ANSWERS:
         raise InvalidValue(
             f"Invalid value for '{name}': {len(prompts)} prompts of {choices} choices each are more than the "
             f"{MOST_ANSWERS} answers that a request may have.",

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import ClassVar
 
 from rase_api.faults import Names
-from rase_api.fields import BadWords, Bias, Nothing, Stops, StopTokens
+from rase_api.fields import BadWords, Bias, Nothing, Seed, Stops, StopTokens
 from rase_api.parameters import TextRequest
 
 SAMPLING: Mapping[str, str] = {
@@ -58,7 +58,7 @@ class SamplingRequest(TextRequest):
     xtc_threshold: float | None = None
     logit_bias: Bias | None = None
     bad_words: BadWords | None = None
-    seed: int | None = None
+    seed: Seed | None = None
     stop: Stops | None = None
     stop_token_ids: StopTokens | None = None
     ignore_eos: bool | None = None

@@ -10,10 +10,9 @@ from rase_models.constraints import ResponseFormat
 
 from rase_api.errors import InvalidValue
 from rase_api.faults import Names
-from rase_api.fields import Bias, Ignored, No, Nothing, Stops, StopTokens, Strict, TopLogprobs, only
+from rase_api.fields import Bias, Choices, Ignored, No, Nothing, Stops, StopTokens, Strict, TopLogprobs, only
 from rase_api.parameters import TextRequest
 from rase_api.plans import Completions
-from rase_api.schemas.openai import MOST_CHOICES
 from rase_api.schemas.prompts import Prompts, prompts_of, refuse_too_many
 
 ALL_TOKENS = -1
@@ -27,7 +26,7 @@ class SglangParams(Strict):
     """How to choose each token and when to stop, in SGLang's names."""
 
     max_new_tokens: int | None = None
-    n: Annotated[int, Field(ge=1, le=MOST_CHOICES)] | None = None
+    n: Choices | None = None
     temperature: float | None = None
     top_p: float | None = None
     top_k: Annotated[int, AfterValidator(_off)] | None = None
