@@ -3,10 +3,11 @@
 import time
 import uuid
 from collections.abc import Iterable, Iterator, Sequence
-from itertools import count
+from itertools import accumulate, chain, count
 
 from rase_core.generation import Generation, StopReason
 from rase_models.chat.parts import ArgumentPiece, ToolCall
+from rase_models.chat.places import content_places
 from rase_models.chat.reply import Reply
 
 from rase_api.dialects import Json
@@ -56,7 +57,7 @@ class ResponsesWriter:
     def text(self, index: int, text: str, told: Told = ()) -> Iterator[bytes]:
         """Write a piece of text."""
         yield from self._within(OpenMessage)
-        yield from self._piece(text, told)
+        yield from self._piece(text, _told_of(text, told))
 
     def thought(self, index: int, text: str, told: Told = ()) -> Iterator[bytes]:
         """Write a piece of thought."""
@@ -163,11 +164,22 @@ class ResponsesWriter:
         }
 
 
+def _told_of(text: str, told: Told) -> Told:
+    """Return what is told of the tokens from a piece of text on, without a tag that came before it."""
+    spelt = b"".join(one.piece for one in told)
+    ends = accumulate(len(one.piece) for one in told)
+    start = spelt.rfind(text.encode())
+    return tuple(one for one, end in zip(told, ends, strict=True) if end > start)
+
+
 def _told_of_content(generation: Generation, reply: Reply) -> Told:
     """Return what is told of the tokens of the message, without those of thoughts and calls."""
-    start = generation.text.find(reply.content)
-    end = start + len(reply.content)
-    return tuple(one for one in generation.logprobs or () if start <= one.offset < end)
+    told = generation.logprobs or ()
+    if reply.reader is None or not told:
+        return told
+    places = content_places(reply.reader(), generation.text, [one.offset for one in told])
+    said = frozenset(chain.from_iterable(places))
+    return tuple(one for one in told if one.offset in said)
 
 
 def _status(generation: Generation) -> str:

@@ -1,7 +1,8 @@
 """Answers as what they say, what was thought, and which tools they call."""
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import partial
 from typing import Self
 
 from rase_models.chat.parts import Content, Part, PartReader, Reasoning, ToolCall, merged
@@ -9,20 +10,25 @@ from rase_models.chat.parts import Content, Part, PartReader, Reasoning, ToolCal
 
 @dataclass(frozen=True, slots=True)
 class Reply:
-    """One answer; `reasoning` is empty when nothing was thought."""
+    """One answer; `reasoning` is empty when nothing was thought.
+
+    `reader` makes what reads the answer again in pieces; None where all of it is content.
+    """
 
     content: str
     reasoning: str = ""
     tool_calls: tuple[ToolCall, ...] = ()
+    reader: Callable[[], PartReader] | None = field(default=None, compare=False, repr=False)
 
     @classmethod
-    def of(cls, parts: Iterable[Part]) -> Self:
+    def of(cls, parts: Iterable[Part], reader: Callable[[], PartReader] | None = None) -> Self:
         """Join parts."""
         parts = merged(parts)
         return cls(
             "".join(part.text for part in parts if isinstance(part, Content)),
             "".join(part.text for part in parts if isinstance(part, Reasoning)),
             tuple(part for part in parts if isinstance(part, ToolCall)),
+            reader,
         )
 
 
@@ -46,4 +52,4 @@ class Reading:
         pieces cannot do.
         """
         reader = self._make(answer)
-        return Reply.of([*reader.push(answer), *reader.finish()])
+        return Reply.of([*reader.push(answer), *reader.finish()], partial(self._make, answer))
