@@ -1,4 +1,5 @@
 import json
+from typing import Any
 
 import httpx
 import pytest
@@ -66,7 +67,37 @@ def test_every_piece_of_a_stream_has_the_whole_text_so_far(client: httpx.Client)
     assert (done, rest) == ("data: [DONE]", "")
     parsed = [json.loads(piece.removeprefix("data: ")) for piece in pieces]
     assert [piece["text"] for piece in parsed] == ["P", "Pa", "Pa"]
+    assert [piece["meta_info"]["prompt_tokens"] for piece in parsed] == [2, 2, 2]
+    assert [piece["meta_info"]["completion_tokens"] for piece in parsed] == [1, 2, 2]
     assert parsed[-1]["meta_info"]["finish_reason"] == {"type": "length", "length": 2}
+
+
+@pytest.mark.parametrize("form", [{"text": ["Hi", "Hello"]}, {"input_ids": [[1, 2], [1, 2, 3, 4, 5]]}])
+def test_every_piece_of_several_answers_counts_the_tokens_of_its_own(
+    client: httpx.Client, form: dict[str, object]
+) -> None:
+    body = {"model": "demo", "stream": True, "sampling_params": {"n": 2}, **form}
+    lines = client.post(URL, json=body).text.split("\n\n")[:-2]
+    pieces = [json.loads(line.removeprefix("data: ")) for line in lines]
+    for index, prompt_tokens in enumerate([2, 2, 5, 5]):
+        own = [piece["meta_info"] for piece in pieces if piece["index"] == index]
+        assert {meta["prompt_tokens"] for meta in own} == {prompt_tokens}
+        assert [meta["completion_tokens"] for meta in own] == [1, 2, 3, 4, 5, 6, 6]
+
+
+@pytest.mark.parametrize("text", ["", "x" * 200, ["Hi", "x" * 200]])
+@pytest.mark.parametrize("streamed", [False, True])
+def test_a_prompt_that_cannot_be_is_refused_alike_in_a_stream(
+    client: httpx.Client, text: object, streamed: bool
+) -> None:
+    asked = client.post(URL, json={"model": "demo", "text": text, "stream": streamed})
+    refused = asked.json() if asked.status_code == 400 else data(asked.text)[-1]
+    assert refused["error"]["param"] == "text"
+
+
+def data(text: str) -> list[dict[str, Any]]:
+    """Read the objects of a stream."""
+    return [json.loads(line[6:]) for line in text.splitlines() if line.startswith("data: {")]
 
 
 @pytest.mark.parametrize(

@@ -1,7 +1,7 @@
 """The questions of one request on their way to the engine, and what comes of them."""
 
 import threading
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
@@ -66,11 +66,12 @@ class Started:
 
 @dataclass(frozen=True, slots=True)
 class Text:
-    """A piece of text of a choice, and what is told of the tokens that it came with."""
+    """A piece of text of a choice, what is told of the tokens that it came with, and their number so far."""
 
     index: int
     text: str
     told: Told = ()
+    count: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -247,6 +248,7 @@ class _Steps:
         self._readers: dict[int, PartReader] = {}
         self._thoughts: defaultdict[int, _ThoughtTokens] = defaultdict(_ThoughtTokens)
         self._told: dict[int, Told] = {}
+        self._counts: Counter[int] = Counter()
         self._echoed: set[int] = set()
 
     def of(self, event: AnswerEvent) -> Iterator[Step]:
@@ -265,6 +267,7 @@ class _Steps:
                 yield Failed(error)
 
     def _seen(self, choice: int, token: int | None, parts: Sequence[Part]) -> Sequence[Part]:
+        self._counts[choice] += token is not None
         if self._reading is not None:
             self._thoughts[choice].see(token, parts)
         return parts
@@ -308,7 +311,7 @@ class _Steps:
             told = self._told.pop(choice, ())
             match part:
                 case Content(text):
-                    yield Text(index, text, told)
+                    yield Text(index, text, told, self._counts[choice])
                 case Reasoning(text):
                     yield Thought(index, text, told)
                 case ToolCall():

@@ -71,7 +71,7 @@ class Completions:
     """Prompts to be continued `n` times each; `words` must not come.
 
     A prompt's choices are numbered from 0, so that it gets the same answers alone and in a list. An answer
-    that `echoes` begins with its prompt.
+    that `echoes` begins with its prompt; `is_counted` tells each prompt's tokens before the first text.
     """
 
     prompts: Sequence[Prompt]
@@ -80,19 +80,33 @@ class Completions:
     response_format: ResponseFormat | None = None
     logprobs: Logprobs | None = None
     echoes: bool = False
+    is_counted: bool = False
 
     def asks(self, engine: ServingEngine, model_id: str, config: GenerationConfig) -> Iterator[Ask]:
         """Yield a question for each prompt."""
         config = without(engine, model_id, config, self.words)
         terms = Terms(config=config, n=self.n, response_format=self.response_format, logprobs=self.logprobs)
-        for number, prompt in enumerate(self.prompts):
+        for number, given in enumerate(self.prompts):
+            prompt = _tokenised(engine.load(model_id), given) if self.is_counted else given
+            tokens = None if isinstance(prompt, str) else len(prompt)
             submit = partial(engine.submit, model_id, request.Completion(prompt, terms))
-            yield Ask(number * self.n, self.n, submit, echo=self._echo(engine, model_id, prompt))
+            echo = self._echo(engine, model_id, prompt)
+            yield Ask(number * self.n, self.n, submit, tokens if self.is_counted else None, echo=echo)
 
     def _echo(self, engine: ServingEngine, model_id: str, prompt: Prompt) -> str:
         if not self.echoes:
             return ""
         return prompt if isinstance(prompt, str) else engine.load(model_id).tokenizer.decode(prompt)
+
+
+def _tokenised(model: LoadedModel, prompt: Prompt) -> Prompt:
+    """Return a prompt as its tokens; one that the engine is going to refuse as it is."""
+    if not isinstance(prompt, str):
+        return prompt
+    limit = model.decoder.context_length
+    if len(prompt) > limit and model.tokenizer.least_tokens(prompt) > limit:
+        return prompt
+    return tuple(model.tokenizer.encode(prompt)) or prompt
 
 
 @dataclass(frozen=True, slots=True)

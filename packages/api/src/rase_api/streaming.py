@@ -20,8 +20,8 @@ def written(writer: Writer, event: Event) -> Iterable[bytes]:
     match event:
         case Started(index, prompt_tokens):
             return writer.started(index, prompt_tokens)
-        case Text(index, text, told):
-            return writer.text(index, text, told)
+        case Text(index, text, told, count):
+            return writer.text(index, text, told, count)
         case Thought(index, text, told):
             return writer.thought(index, text, told)
         case Called(index, call, told):

@@ -46,7 +46,7 @@ class AnthropicWriter:
         cost: Json = {"input_tokens": prompt_tokens, "output_tokens": 0}
         yield typed_sse({"type": "message_start", "message": self._message([], cost)})
 
-    def text(self, index: int, text: str, told: Told = ()) -> Iterator[bytes]:
+    def text(self, index: int, text: str, told: Told = (), count: int = 0) -> Iterator[bytes]:
         """Write a piece of text."""
         yield from self._within("text", {"type": "text", "text": ""})
         yield self._delta({"type": "text_delta", "text": text})

@@ -79,7 +79,7 @@ class OllamaWriter:
         """Write nothing yet."""
         yield from ()
 
-    def text(self, index: int, text: str, told: Told = ()) -> Iterator[bytes]:
+    def text(self, index: int, text: str, told: Told = (), count: int = 0) -> Iterator[bytes]:
         """Write a piece of text."""
         yield from self._whole_call()
         yield line(self._object(Reply(text), told) | {"done": False})

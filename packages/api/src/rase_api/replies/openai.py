@@ -194,7 +194,7 @@ class OpenAIWriter:
         """Write nothing yet."""
         yield from ()
 
-    def text(self, index: int, text: str, told: Told = ()) -> Iterator[bytes]:
+    def text(self, index: int, text: str, told: Told = (), count: int = 0) -> Iterator[bytes]:
         """Write a piece of text."""
         yield from self._opening(index)
         yield self._piece(self._shape.delta, index, text, told)

@@ -54,7 +54,7 @@ class ResponsesWriter:
         for kind in ("response.created", "response.in_progress"):
             yield self._event(kind, {"response": self._response("in_progress")})
 
-    def text(self, index: int, text: str, told: Told = ()) -> Iterator[bytes]:
+    def text(self, index: int, text: str, told: Told = (), count: int = 0) -> Iterator[bytes]:
         """Write a piece of text."""
         yield from self._within(OpenMessage)
         yield from self._piece(text, _told_of(text, told))

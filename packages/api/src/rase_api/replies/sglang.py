@@ -25,6 +25,7 @@ class SglangWriter(TextOnly):
         self._id = body.rid or uuid.uuid4().hex
         self._began = perf_counter()
         self._texts: dict[int, str] = {}
+        self._prompt_tokens: dict[int, int] = {}
 
     def whole(self, generations: Sequence[Generation], replies: Sequence[Reply]) -> object:
         """Write one object, or a list for several prompts or choices."""
@@ -32,13 +33,19 @@ class SglangWriter(TextOnly):
         return answers if self._body.is_batch else answers[0]
 
     def started(self, index: int, prompt_tokens: int) -> Iterator[bytes]:
-        """Write nothing yet."""
+        """Write nothing yet; the first choice of a prompt stands for the others."""
+        self._prompt_tokens[index] = prompt_tokens
         yield from ()
 
-    def text(self, index: int, text: str, told: Told = ()) -> Iterator[bytes]:
-        """Write the text so far."""
+    def text(self, index: int, text: str, told: Told = (), count: int = 0) -> Iterator[bytes]:
+        """Write the text so far, and how many tokens it took."""
         self._texts[index] = self._texts.get(index, "") + text
-        meta: Json = {"id": self._id_of(index), "finish_reason": None}
+        meta: Json = {
+            "id": self._id_of(index),
+            "finish_reason": None,
+            "prompt_tokens": self._prompt_tokens[index - index % self._body.choices],
+            "completion_tokens": count,
+        }
         yield self._piece(index, {"text": self._texts[index], "meta_info": meta})
 
     def finished(self, index: int, generation: Generation, told: Told = ()) -> Iterator[bytes]:

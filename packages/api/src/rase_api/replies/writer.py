@@ -21,7 +21,8 @@ _ENCODER = json.JSONEncoder(separators=(",", ":"))
 class Writer(Protocol):
     """Writes one answer. The pieces of a stream are whole events or lines; a failure ends the stream.
 
-    `told` are the log probabilities of the tokens that have come with a piece, where they were asked for.
+    `told` are the log probabilities of the tokens that have come with a piece, where they were asked for,
+    `count` is how many tokens of the choice have come with it and before.
     """
 
     media_type: str
@@ -35,7 +36,7 @@ class Writer(Protocol):
     def started(self, index: int, prompt_tokens: int) -> Iterable[bytes]:
         """Write that a choice begins."""
 
-    def text(self, index: int, text: str, told: Told = ()) -> Iterable[bytes]:
+    def text(self, index: int, text: str, told: Told = (), count: int = 0) -> Iterable[bytes]:
         """Write a piece of text."""
 
     def thought(self, index: int, text: str, told: Told = ()) -> Iterable[bytes]:

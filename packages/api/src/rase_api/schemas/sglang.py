@@ -161,7 +161,11 @@ class SglangRequest(TextRequest):
         """Return what to generate."""
         form = self.sampling_params.format() if self.sampling_params is not None else None
         return Completions(
-            prompts_of(self._prompts), self.choices, response_format=form, logprobs=self._told()
+            prompts_of(self._prompts),
+            self.choices,
+            response_format=form,
+            logprobs=self._told(),
+            is_counted=self.is_streamed,
         )
 
     @property
