@@ -105,10 +105,10 @@ def shared(subjects: Subjects) -> Iterator[Row]:
 
 
 def gap(subjects: Subjects) -> Iterator[Row]:
-    """Measure what running streams notice of a long prompt."""
+    """Measure what running streams notice of a long prompt; with guesses tokens of one step have no gap."""
     silent = _silent(subjects.model)
     for streams in (1, 4, servers.SLOTS):
-        with subjects.rase() as running:
+        with subjects.rase("--draft-tokens", "0") as running:
             # Memory is new once.
             asyncio.run(longest_gap(running.server, streams, LONG_WORDS, "first", silent))
             seen = asyncio.run(longest_gap(running.server, streams, LONG_WORDS, "second", silent))

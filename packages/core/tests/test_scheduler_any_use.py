@@ -70,14 +70,18 @@ class AnyUse(RuleBasedStateMachine):
         running=st.integers(3, 6),
         cached=st.sampled_from([None, 0, 24]),
         block=st.sampled_from([4, 16]),
+        cheap_rows=st.sampled_from([1, 6, 100]),
     )
-    def start(self, capacity: int | None, running: int, cached: int | None, block: int) -> None:
+    def start(
+        self, capacity: int | None, running: int, cached: int | None, block: int, cheap_rows: int
+    ) -> None:
         self.decoder = HistoryDecoder(
             vocab_size=VOCAB,
             context_length=CONTEXT,
             eos_tokens=frozenset({END}),
             kv_capacity=None if capacity is None else -(-capacity // block) * block,
             block_tokens=block,
+            cheap_rows=cheap_rows,
         )
         self.decoder.on_forward = lambda batch: self.pass_time(0.002 + 0.01 * len(batch.tokens))
         self.scheduler = StepwiseScheduler(

@@ -46,7 +46,7 @@ class SmallRuns:
     def __init__(self, runner: Runner, max_rows: int) -> None:
         self.runner = runner
         self.max_rows = max_rows
-        self.threads = runner.threads
+        self.threads, self.cheap_rows = runner.threads, runner.cheap_rows
         self.row_counts: list[int] = []
         self.fail_after: int | None = None
 

@@ -63,3 +63,14 @@ def test_answers_are_the_same_alone_and_among_sixteen_that_are_preempted(store: 
     assert together == alone
     assert late == [alone[3], alone[7]]
     assert preemptions > 0
+
+
+def test_answers_are_the_same_with_tokens_guessed_ahead(store: Path) -> None:
+    found = []
+    for most in (0, 7):
+        limits = SchedulerLimits(draft_tokens=most)
+        with Engine(store, "cpu", threads=2, limits=limits) as engine:
+            found.append([tokens(engine.submit(MODEL, question(number)).result(60)) for number in range(10)])
+            totals = engine.load(MODEL).snapshot().totals
+            assert (totals.accepted_tokens > 0) == (most > 0)
+    assert found[0] == found[1]

@@ -29,6 +29,8 @@ COUNTERS: Mapping[str, tuple[str, Callable[[Snapshot], float]]] = {
         "Tokens, also of answers that nobody waited for.",
         lambda now: now.totals.generated_tokens,
     ),
+    "drafted_tokens": ("Tokens that were guessed ahead.", lambda now: now.totals.drafted_tokens),
+    "accepted_tokens": ("Guessed tokens that were chosen.", lambda now: now.totals.accepted_tokens),
     "preemptions": ("Answers that gave their memory up.", lambda now: now.totals.preemptions),
     "device_losses": (
         "Devices that were lost, whose answers were computed again on the CPU.",

@@ -128,6 +128,12 @@ class Answer:
         return self._prompt_tokens + len(self.tokens)
 
     @property
+    def most_left(self) -> int:
+        """How many tokens it may still get."""
+        in_context = self._limits.context_length - self.position
+        return min(self._config.max_tokens - len(self.tokens), in_context)
+
+    @property
     def tells_prompt(self) -> bool:
         """Whether rows of the prompt are still to be seen."""
         return self._prompt_logprobs is not None and not self._prompt_logprobs.is_complete

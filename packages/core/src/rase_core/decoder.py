@@ -62,6 +62,13 @@ class BatchDecoder(ModelLimits, Protocol):
         """How many positions a block has."""
 
     @property
+    def cheap_rows(self) -> int:
+        """How many rows take hardly longer than one, when the bits of a row's logits do not depend on others.
+
+        1 where they may; and where a sequence cannot be truncated by a few tokens wherever it is.
+        """
+
+    @property
     def kv_capacity(self) -> int | None:
         """The most tokens that the blocks hold, at least `context_length`; None while there is memory."""
 

@@ -78,6 +78,7 @@ class HistoryDecoder:
     blocks that forks share, at most `kv_capacity` tokens of them.
 
     Args:
+        cheap_rows: see BatchDecoder.
         on_forward: called with every batch before it is run: to let time pass, to wait, or to fail.
         poison: a token after which all logits are NaN.
     """
@@ -90,12 +91,13 @@ class HistoryDecoder:
         eos_tokens: frozenset[int] = frozenset(),
         block_tokens: int = 4,
         kv_capacity: int | None = None,
+        cheap_rows: int = 1,
         on_forward: Callable[[Batch], None] | None = None,
         poison: int | None = None,
     ) -> None:
         self.vocab_size, self.context_length, self.eos_tokens = vocab_size, context_length, eos_tokens
         self.block_tokens, self.kv_capacity = block_tokens, kv_capacity
-        self.on_forward = on_forward
+        self.cheap_rows, self.on_forward = cheap_rows, on_forward
         self._poison = poison
         self._own: list[int] = []
         self._sequences: dict[int, _History] = {}

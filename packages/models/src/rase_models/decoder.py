@@ -89,6 +89,12 @@ class ProgramDecoder:
         return self._runner.threads
 
     @property
+    def cheap_rows(self) -> int:
+        """How many rows take hardly longer than one; 1 where a sequence cannot go back, or not everywhere."""
+        goes_back = self._states is None and self._cache.keeps_all
+        return self._runner.cheap_rows if goes_back else 1
+
+    @property
     def block_tokens(self) -> int:
         """How many positions a block has."""
         return BLOCK_TOKENS

@@ -57,6 +57,11 @@ class KvCache:
         return None if self._limit is None else self._limit // group.values
 
     @property
+    def keeps_all(self) -> bool:
+        """Whether every layer keeps all positions, so that a sequence can go on from any length."""
+        return all(group.window is None for group in self._groups)
+
+    @property
     def blocks_used(self) -> int:
         """How many blocks of every group would take the memory in use."""
         used = self._values_used()

@@ -66,6 +66,14 @@ class ServerNotInstalled(EngineError):
     metavar="N",
     help="The most requests to a model that wait; the rest are refused.",
 )
+@click.option(
+    "--draft-tokens",
+    type=WholeNumber(min=0),
+    default=7,
+    show_default=True,
+    metavar="N",
+    help="The most tokens that are guessed ahead of an answer; texts are the same with 0.",
+)
 @click.option("--workers", type=int, default=1, hidden=True)
 @server_options
 @click.option(
@@ -88,6 +96,7 @@ def serve(
     keep_alive: float | None,
     preload: tuple[str, ...],
     max_queue: int,
+    draft_tokens: int,
     workers: int,
     log_level: str,
     grace: int,
@@ -111,7 +120,7 @@ def serve(
         "kv_memory": kv_memory,
         "max_memory": max_memory,
         "keep_alive": keep_alive,
-        "limits": _limits(max_queue),
+        "limits": _limits(max_queue, draft_tokens),
     }
     with open_engine(settings, **own) as engine:
         run(
@@ -125,10 +134,10 @@ def serve(
         )
 
 
-def _limits(max_queue: int) -> "SchedulerLimits":
+def _limits(max_queue: int, draft_tokens: int) -> "SchedulerLimits":
     from rase_core.scheduler import SchedulerLimits
 
-    return SchedulerLimits(waiting=max_queue)
+    return SchedulerLimits(waiting=max_queue, draft_tokens=draft_tokens)
 
 
 def _require_server() -> None:

@@ -12,6 +12,8 @@ class SchedulerLimits:
     cached_tokens: see SequencePool; None for as many as the decoder has room for, or four contexts where its
         room has no limit.
     gap_steps, idle_seconds: see PrefillPace.
+    draft_tokens: the most tokens that are guessed of an answer and computed with the one that is known, where
+        the decoder has rows to spare. Guesses change how soon tokens come, never which.
     """
 
     waiting: int = 64
@@ -19,3 +21,4 @@ class SchedulerLimits:
     cached_tokens: int | None = None
     gap_steps: float = 2.25
     idle_seconds: float = 0.2
+    draft_tokens: int = 7

@@ -1,6 +1,7 @@
 """The steps of a scheduler, without threads."""
 
 from collections.abc import Callable
+from itertools import islice
 from typing import TypeAlias
 
 from rase_core.answer import TokenEvent
@@ -129,7 +130,14 @@ class Loop:
         while budget > 0 and (newcomer := self._admit()) is not None:
             budget = self._pace.tokens_at(newcomer.length, plan.streams, budget)
             budget = plan.prefill(newcomer, budget)
+        self._draft(plan)
         return plan
+
+    def _draft(self, plan: StepPlan) -> None:
+        """Guess tokens where rows and memory are left for them."""
+        plan.draft(self._decoder.cheap_rows - plan.rows, self._limits.draft_tokens)
+        if plan.drafts and not self._decoder.fits(plan.needs()):
+            plan.drafts.clear()
 
     def _admit(self) -> Sequence | None:
         sequence = self._roster.admit()
@@ -176,14 +184,29 @@ class Loop:
         self._totals.batch_sizes[len(completed)] += 1
         for sequence, count in plan.counts.items():
             self._roster.grow(sequence, count)
-        samplers = [_sampler(sequence) for sequence in completed]
-        positions = [sequence.answer.position for sequence in completed]
-        tokens = self._chooser.choose(samplers, positions, logits)
-        for sequence, row, token in zip(completed, logits, tokens, strict=True):
+        places = [(s, after) for s in completed for after in range(1 + len(plan.drafts.get(s, ())))]
+        samplers = [_sampler(sequence, after) for sequence, after in places]
+        positions = [sequence.answer.position + after for sequence, after in places]
+        rows = zip(logits, self._chooser.choose(samplers, positions, logits), strict=True)
+        for sequence in completed:
             if sequence.prefilled is None:
                 sequence.end_prefill(now)
+            row, token = next(rows)
             for choice in self._roster.split(sequence) if sequence.siblings else (sequence,):
                 self._advance(choice, row, token)
+            if (draft := plan.drafts.get(sequence)) is not None:
+                self._follow(sequence, draft.tolist(), list(islice(rows, len(draft))))
+
+    def _follow(self, sequence: Sequence, draft: list[int], rows: list[tuple[Logits, int]]) -> None:
+        """Take the guesses that came true, and the token after each; give the others up."""
+        self._totals.drafted_tokens += len(draft)
+        for guess, (row, token) in zip(draft, rows, strict=True):
+            if not sequence.goes_on_with(guess):
+                self._roster.cut(sequence)
+                return
+            self._totals.accepted_tokens += 1
+            self._roster.grow(sequence, 1)
+            self._advance(sequence, row, token)
 
     def _advance(self, sequence: Sequence, logits: Logits, chosen: int) -> None:
         """Give a sequence its next token: the one `chosen`, or what it chooses itself where that is OPEN."""
@@ -251,10 +274,16 @@ class Loop:
         )
 
 
-def _sampler(sequence: Sequence) -> Sampler | None:
-    """Return what can choose for a sequence without knowing of its siblings, which choose by the same row."""
+def _sampler(sequence: Sequence, after: int) -> Sampler | None:
+    """Return what can choose for a sequence without knowing of its siblings, which choose by the same row.
+
+    Nor of the guesses that come first, `after` of them, where penalties would have to count these.
+    """
     answer = sequence.answer
-    return None if sequence.siblings and not answer.takes_likeliest else answer.free_sampler
+    if sequence.siblings and not answer.takes_likeliest:
+        return None
+    sampler = answer.free_sampler
+    return None if after and sampler is not None and sampler.has_penalties else sampler
 
 
 def _ranker(decoder: BatchDecoder) -> LogitsRanker:

@@ -15,9 +15,10 @@ MOST_TOLD = 64
 
 @dataclass(slots=True)
 class StepPlan:
-    """How many of its pending tokens each sequence gets computed."""
+    """How many of its pending tokens each sequence gets computed, and which guesses (`drafts`) after them."""
 
     counts: dict[Sequence, int] = field(default_factory=dict)
+    drafts: dict[Sequence, NDArray[np.int32]] = field(default_factory=dict)
 
     @classmethod
     def of_streams(cls, active: Iterable[Sequence]) -> "StepPlan":
@@ -40,6 +41,11 @@ class StepPlan:
         return max((sequence.length for sequence in self.counts if not sequence.is_decoding), default=0)
 
     @property
+    def rows(self) -> int:
+        """How many tokens are computed, guesses apart."""
+        return sum(self.counts.values())
+
+    @property
     def _told(self) -> int:
         return sum(count for sequence, count in self.counts.items() if sequence.tells_prompt)
 
@@ -54,56 +60,76 @@ class StepPlan:
             self.counts[sequence] = count
         return budget - count
 
+    def draft(self, rows: int, most: int) -> None:
+        """Guess how the streams go on, in so many rows for all of them and at most `most` for each."""
+        share = min(rows // max(self.streams, 1), most)
+        if share > 0:
+            drafts = ((sequence, sequence.draft(share)) for sequence in self.counts)
+            self.drafts = {sequence: draft for sequence, draft in drafts if len(draft)}
+
     def remove(self, sequence: Sequence) -> None:
         """Leave a sequence out."""
         self.counts.pop(sequence, None)
+        self.drafts.pop(sequence, None)
 
     def needs(self) -> dict[int, int]:
         """Return the new tokens of each of the decoder's sequences, by handle."""
-        return {sequence.handle: count for sequence, count in self.counts.items()}
+        return {sequence.handle: self._rows_of(sequence) for sequence in self.counts}
 
     def completed(self) -> list[Sequence]:
         """Return the sequences that get logits, in the order of their rows."""
         return [sequence for sequence, count in self.counts.items() if count == sequence.pending]
 
     def without_prompts(self, logits: Logits) -> Logits:
-        """Give the sequences that tell of their prompt its rows; return the rows of `completed`."""
+        """Give the sequences that tell of their prompt its rows; return those of `completed`.
+
+        A sequence has one, and one more after each of its guesses.
+        """
         if not any(sequence.tells_prompt for sequence in self.counts):
             return logits
-        ends = np.cumsum([self._outputs(sequence) for sequence in self.counts])
-        is_whole = [count == sequence.pending for sequence, count in self.counts.items()]
-        starts = [end - self._outputs(s) for s, end in zip(self.counts, ends.tolist(), strict=True)]
-        for sequence, start, end in zip(self.counts, starts, ends.tolist(), strict=True):
+        kept, end = list[int](), 0
+        for sequence, count in self.counts.items():
+            start, end = end, end + self._outputs(sequence)
             if sequence.tells_prompt:
                 sequence.see_prompt(logits[start:end])
-        rows: Logits = logits[(ends - 1)[is_whole]]
+                start = end - 1
+            if count == sequence.pending:
+                kept += range(start, end)
+        rows: Logits = logits[kept]
         return rows
 
     def batch(self) -> Batch:
         """Return the rows for the decoder."""
-        counts = np.fromiter(self.counts.values(), np.int32, len(self.counts))
+        counts = np.array([self._rows_of(sequence) for sequence in self.counts], np.int32)
         handles = np.array([sequence.handle for sequence in self.counts], np.int32)
         lengths = np.array([sequence.length for sequence in self.counts], np.int32)
-        pending = np.array([sequence.pending for sequence in self.counts], np.int32)
         ends = np.cumsum(counts, dtype=np.int32)
         before = ends - counts
         return Batch(
             sequences=np.repeat(handles, counts),
             positions=np.arange(ends[-1], dtype=np.int32) + np.repeat(lengths - before, counts),
-            tokens=np.concatenate([sequence.chunk(count) for sequence, count in self.counts.items()]),
-            outputs=self._output_rows(ends, counts == pending),
+            tokens=np.concatenate([self._tokens_of(sequence) for sequence in self.counts]),
+            outputs=self._output_rows(ends),
         )
+
+    def _rows_of(self, sequence: Sequence) -> int:
+        draft = self.drafts.get(sequence, ())
+        return self.counts[sequence] + len(draft)
+
+    def _tokens_of(self, sequence: Sequence) -> NDArray[np.int32]:
+        chunk, draft = sequence.chunk(self.counts[sequence]), self.drafts.get(sequence)
+        return chunk if draft is None else np.concatenate((chunk, draft))
 
     def _outputs(self, sequence: Sequence) -> int:
         """Return how many rows of logits a sequence gets."""
         count = self.counts[sequence]
-        return count if sequence.tells_prompt else int(count == sequence.pending)
+        if sequence.tells_prompt:
+            return count
+        return 1 + len(self.drafts.get(sequence, ())) if count == sequence.pending else 0
 
-    def _output_rows(self, ends: NDArray[np.int32], is_whole: NDArray[np.bool_]) -> NDArray[np.int32]:
-        if not any(sequence.tells_prompt for sequence in self.counts):
-            return (ends - 1)[is_whole]
-        rows = [
-            np.arange(end - self._outputs(sequence), end, dtype=np.int32)
-            for sequence, end in zip(self.counts, ends.tolist(), strict=True)
-        ]
-        return np.concatenate(rows)
+    def _output_rows(self, ends: NDArray[np.int32]) -> NDArray[np.int32]:
+        outputs = [self._outputs(sequence) for sequence in self.counts]
+        if max(outputs) <= 1:
+            return (ends - 1)[np.array(outputs, np.bool_)]
+        rows = [np.arange(end - some, end) for end, some in zip(ends.tolist(), outputs, strict=True)]
+        return np.concatenate(rows).astype(np.int32)

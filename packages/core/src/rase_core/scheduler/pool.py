@@ -85,6 +85,10 @@ class SequencePool:
         if held.length >= (held.node.depth + 1) * self._tree.stride:
             self._tree.extend(held, tokens[: held.length])
 
+    def cut(self, held: Held) -> None:
+        """Let the decoder forget what it has computed of a sequence beyond what was counted."""
+        self._decoder.truncate(held.handle, held.length)
+
     def close(self, held: Held, *, keep: bool) -> None:
         """Give a sequence up, or keep its whole strides as a prefix for later ones."""
         depth = self._resumable_strides(held) if keep and self._most_cached != 0 else 0

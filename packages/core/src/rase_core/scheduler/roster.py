@@ -60,6 +60,11 @@ class Roster:
         """Count so many more tokens of a sequence as computed."""
         self.pool.grow(_held(sequence), count, sequence.tokens)
 
+    def cut(self, sequence: Sequence) -> None:
+        """Give up what was computed of a sequence that still runs and is not counted: rejected guesses."""
+        if sequence.held is not None:
+            self.pool.cut(sequence.held)
+
     def split(self, sequence: Sequence) -> list[Sequence]:
         """Let the siblings of a computed prompt in; return all choices."""
         siblings = sequence.leave_siblings()

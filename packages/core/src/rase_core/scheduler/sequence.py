@@ -5,6 +5,7 @@ from numpy.typing import NDArray
 
 from rase_core.answer import MOST_FORCED, Answer, Generation
 from rase_core.decoder import ModelLimits
+from rase_core.scheduler.drafts import Drafts
 from rase_core.scheduler.pool import Held
 from rase_core.scheduler.ticket import Ticket
 
@@ -31,6 +32,7 @@ class Sequence:
         self.started: float | None = None
         self.prefilled: float | None = None
         self._tokens, self._total = tokens, len(tokens)
+        self._drafts = Drafts()
 
     @property
     def choice(self) -> int:
@@ -82,12 +84,26 @@ class Sequence:
         """Return the first of the pending tokens."""
         return self._tokens[self.length : self.length + count]
 
+    def draft(self, most: int) -> NDArray[np.int32]:
+        """Guess up to so many of the tokens after the pending one, where that is all that is to be computed.
+
+        Of an answer with rules nothing is guessed: what it may go on with is not known before it has.
+        """
+        is_free = self.answer.free_sampler is not None and not self.siblings
+        if not is_free or self.pending != 1 or self.prefilled is None:
+            return self.tokens[:0]
+        return self._drafts.guess(self.tokens, min(most, self.answer.most_left - 1))
+
     def append(self, token: int) -> None:
         """Add a token of the answer."""
         if self._total == len(self._tokens):
             self._tokens = np.concatenate((self._tokens, np.empty(self._total + 64, np.int32)))
         self._tokens[self._total] = token
         self._total += 1
+
+    def goes_on_with(self, token: int) -> bool:
+        """Whether the one pending token is this one, and it is still to be computed."""
+        return self.held is not None and self.pending == 1 and int(self._tokens[self._total - 1]) == token
 
     def is_over(self, now: float) -> bool:
         """Whether there is nothing more to compute: ended, cancelled, failed or late."""

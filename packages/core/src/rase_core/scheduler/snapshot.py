@@ -15,6 +15,7 @@ class Totals:
         prompt_tokens, cached_tokens: of these; the latter were there from earlier requests.
         prefix_hits: requests with cached tokens.
         generated_tokens: of all answers.
+        drafted_tokens, accepted_tokens: those that were guessed, and of these the ones that were chosen.
         preemptions: how often a sequence gave its memory up, to be computed again.
         device_losses: how often another decoder went on because a device was lost.
         step_seconds, decoder_seconds: of all steps, and the decoder's part of them.
@@ -29,6 +30,8 @@ class Totals:
     cached_tokens: int = 0
     prefix_hits: int = 0
     generated_tokens: int = 0
+    drafted_tokens: int = 0
+    accepted_tokens: int = 0
     preemptions: int = 0
     device_losses: int = 0
     steps: int = 0

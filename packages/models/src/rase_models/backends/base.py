@@ -65,6 +65,10 @@ class Runner(Protocol):
         """The most rows of one run, and the most outputs."""
 
     @property
+    def cheap_rows(self) -> int:
+        """How many rows take hardly longer than one; 1 where the bits of one may depend on the others."""
+
+    @property
     def threads(self) -> int | None:
         """The most threads that decode; None where that is not the backend's to say."""
 

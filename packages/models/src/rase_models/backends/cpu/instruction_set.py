@@ -38,6 +38,7 @@ class InstructionSet:
         int8_dot: the emitter of int8 dot products, a key of `dot.DOTS`.
         lookup: the emitter of table lookups, a key of `lookup.LOOKUPS`.
         weights: the weights that the dot product is best at.
+        cheap_rows: as many rows of a step take hardly longer than one.
         wide_registers: the registers hold 32 columns of 16 rows of weights and a dozen accumulators.
         has_fma: float32 multiply-add with one rounding is an instruction.
         has_half: float16 conversions are instructions.
@@ -51,6 +52,7 @@ class InstructionSet:
     int8_dot: str
     lookup: str
     weights: Weights
+    cheap_rows: int = 4
     wide_registers: bool = False
     has_fma: bool = True
     has_half: bool = True
@@ -72,6 +74,7 @@ INSTRUCTION_SETS: Mapping[str, InstructionSet] = {
             "vpdpbusd_512",
             "pshufb_512",
             Weights.ANY_UNSIGNED,
+            cheap_rows=8,
             wide_registers=True,
         ),
         InstructionSet(
@@ -98,6 +101,7 @@ INSTRUCTION_SETS: Mapping[str, InstructionSet] = {
             "shifts",
             "selects",
             Weights.SIGNED,
+            cheap_rows=1,
             has_fma=False,
             has_half=False,
         ),

@@ -12,6 +12,7 @@ from rase_models.backends.base import Rows, Threads
 from rase_models.backends.cpu import abi
 from rase_models.backends.cpu.arena import Arena
 from rase_models.backends.cpu.core_watch import CoreWatch
+from rase_models.backends.cpu.instruction_set import instruction_set
 from rase_models.backends.cpu.kernel_library import kernel_library
 from rase_models.backends.cpu.lowering import Lowered, lower
 from rase_models.backends.cpu.op_table import OpTable, kernels_of
@@ -25,7 +26,7 @@ from rase_models.backends.cpu.weights import WeightLoader
 from rase_models.backends.run_counters import counting
 from rase_models.gguf import Weight
 from rase_models.kv_type import KvType
-from rase_models.program import Program
+from rase_models.program import MoeFfn, Program
 
 
 class CpuRunner:
@@ -54,6 +55,7 @@ class CpuRunner:
         self._watch = CoreWatch(self._team.threads)
         self._ranker = Ranker(library)
         self._vocab_size = program.vocab_size
+        self._has_experts = any(isinstance(op, MoeFfn) for op in program.ops)
         self._memory: RunMemory | None = None
         self._profile: RunProfile | None = None
         try:
@@ -79,6 +81,11 @@ class CpuRunner:
     def max_rows(self) -> int:
         """The most rows of one run, and the most outputs."""
         return MAX_ROWS
+
+    @property
+    def cheap_rows(self) -> int:
+        """As many as are multiplied while weights come from memory; rows have experts of their own."""
+        return 1 if self._has_experts else instruction_set().cheap_rows
 
     @property
     def threads(self) -> int:

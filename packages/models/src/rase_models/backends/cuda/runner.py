@@ -32,6 +32,7 @@ class CudaRunner:
     """
 
     max_rows = MAX_ROWS
+    cheap_rows = 1
     threads = None
 
     def __init__(self, device: Device, program: Program, weights: Iterator[Weight], kv_type: KvType) -> None:

@@ -46,6 +46,7 @@ class MetalRunner:
     """A Program with its weights, caches and states in MLX's arrays."""
 
     max_rows = MAX_ROWS
+    cheap_rows = 1
     threads = None
 
     def __init__(

@@ -24,6 +24,7 @@ class ReferenceRunner:
     """A Program with its weights in numpy arrays."""
 
     max_rows = 512
+    cheap_rows = 1
     threads = None
 
     def __init__(self, program: Program, weights: Mapping[str, Floats]) -> None:
