@@ -1,5 +1,7 @@
 """When memory is short, who came last waits, and nobody fails or gets another answer."""
 
+import sys
+from collections import Counter
 from functools import partial
 
 import pytest
@@ -77,6 +79,32 @@ def test_nobody_is_let_in_who_would_be_sent_back_at_once() -> None:
     scheduler.run()
     totals = scheduler.snapshot.totals
     assert totals.preemptions < 12 * 3
+
+
+@pytest.mark.parametrize("shared", [0, 900])
+def test_a_prompt_that_waits_for_memory_costs_a_step_the_same_however_long_it_is(shared: int) -> None:
+    """Python's calls are counted, not time."""
+    short, long = (calls_of_steps_before([1] * shared + [2] * own) for own in (40, 900))
+    assert long < 1.1 * short
+
+
+def calls_of_steps_before(waiting: list[int]) -> int:
+    """Count the calls of some steps of a stream, in whose memory a prompt has no room."""
+    scheduler = StepwiseScheduler(HistoryDecoder(context_length=2048, kv_capacity=2048, block_tokens=64))
+    endless = GenerationConfig(temperature=0, max_tokens=900, ignore_eos=True)
+    for prompt in ([1] * 1000, [3] * 320, [4] * 320):
+        scheduler.submit(GenerationRequest(prompt, endless))
+    while scheduler.snapshot.decoding < 3:
+        scheduler.step()
+    submitted = scheduler.submit(GenerationRequest(waiting, endless))
+    scheduler.step()
+    counts = Counter[str]()
+    sys.setprofile(lambda frame, event, argument: counts.update((event,)))
+    for _ in range(20):
+        scheduler.step()
+    sys.setprofile(None)
+    assert not submitted.tokens() and scheduler.snapshot.waiting == 1
+    return counts["call"]
 
 
 def test_a_preempted_request_can_be_cancelled() -> None:

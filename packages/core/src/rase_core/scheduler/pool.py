@@ -65,19 +65,24 @@ class SequencePool:
                 return Match(source, length, promised)
         return Match(None, 0, promised)
 
-    def open(self, tokens: Tokens, match: Match) -> Held:
-        """Open a sequence that begins with the match and is to have these tokens."""
+    def open(self, match: Match) -> Held:
+        """Open a sequence that begins with the match; nobody shares anything of it until it is `promise`d."""
         if match.source is None:
-            handle, length = self._decoder.new_sequence(), 0
-        else:
-            self._touch(match.source)
-            length = self._decoder.resume_length(match.source.handle, match.length)
-            handle = self._decoder.fork(match.source.handle, length)
-        return self._held(handle, length, tokens)
+            return Held(self._tree.root, self._decoder.new_sequence(), 0)
+        self._touch(match.source)
+        length = self._decoder.resume_length(match.source.handle, match.length)
+        return Held(self._tree.root, self._decoder.fork(match.source.handle, length), length)
+
+    def promise(self, held: Held, tokens: Tokens) -> None:
+        """Let others know which tokens a sequence is to have, which takes longer the more they are."""
+        self._tree.extend(held, tokens)
 
     def fork(self, source: Held, tokens: Tokens) -> Held:
         """Open a sequence that has the tokens, all that `source` has."""
-        return self._held(self._decoder.fork(source.handle, source.length), source.length, tokens)
+        handle = self._decoder.fork(source.handle, source.length)
+        held = Held(self._tree.root, handle, source.length)
+        self.promise(held, tokens)
+        return held
 
     def grow(self, held: Held, count: int, tokens: Tokens) -> None:
         """Count so many more tokens as computed, of those that the sequence is to have."""
@@ -117,11 +122,6 @@ class SequencePool:
 
     def _has(self, held: Path, length: int) -> bool:
         return isinstance(held, Held) and held.length >= length
-
-    def _held(self, handle: int, length: int, tokens: Tokens) -> Held:
-        held = Held(self._tree.root, handle, length)
-        self._tree.extend(held, tokens)
-        return held
 
     def _resumable_strides(self, held: Held) -> int:
         stride, length, whole = self._tree.stride, held.length, -1

@@ -24,6 +24,7 @@ class Roster:
         self.pool = SequencePool(decoder, _most_cached(decoder, limits))
         self.active: list[Sequence] = []
         self.preempted: list[Sequence] = []  # the oldest first; all older than those in line
+        self._without_room: Sequence | None = None  # for as long as it cannot have become more
 
     def __len__(self) -> int:
         return len(self.active) + len(self.preempted)
@@ -35,10 +36,11 @@ class Roster:
     def admit(self) -> Sequence | None:
         """Let the next in, with what is there of its prompt; None when nobody is next or there is no room.
 
-        Who shares more of a prompt that is being computed than is there yet waits for it.
+        Who shares more of a prompt that is being computed than is there yet waits for it. Who found no room
+        looks again when somebody has left, or has come to the end of a prompt.
         """
         sequence = self._next()
-        if sequence is None:
+        if sequence is None or sequence is self._without_room:
             return None
         sequence.confine(self._decoder)  # it may have been asked of one with a longer context
         if not self._may_start(sequence):
@@ -46,11 +48,13 @@ class Roster:
         match = NO_MATCH if sequence.tells_prompt else self.pool.match(sequence.tokens)
         if match.promised > match.length:
             return None
-        sequence.held = self.pool.open(sequence.tokens, match)
+        sequence.held = self.pool.open(match)
         # What it begins with is spared: it would have to be computed again.
         if self.active and not self.pool.make_room(self._needs_with(sequence), spared=match.source):
             self._leave_decoder(sequence, keep=False)
+            self._without_room = sequence
             return None
+        self.pool.promise(sequence.held, sequence.tokens)
         self._take(sequence)
         self.active.append(sequence)
         self._count_places()
@@ -59,6 +63,8 @@ class Roster:
     def grow(self, sequence: Sequence, count: int) -> None:
         """Count so many more tokens of a sequence as computed."""
         self.pool.grow(_held(sequence), count, sequence.tokens)
+        if sequence.prefilled is None and not sequence.pending:
+            self._without_room = None
 
     def cut(self, sequence: Sequence) -> None:
         """Give up what was computed of a sequence that still runs and is not counted: rejected guesses."""
@@ -104,7 +110,7 @@ class Roster:
             sequence.held = None
             insort(self.preempted, sequence, key=_order)
         self.active = []
-        self._decoder = decoder
+        self._decoder, self._without_room = decoder, None
         self.pool = SequencePool(decoder, _most_cached(decoder, self._limits))
 
     def _next(self) -> Sequence | None:
@@ -131,7 +137,7 @@ class Roster:
 
     def _leave_decoder(self, sequence: Sequence, *, keep: bool) -> None:
         self.pool.close(_held(sequence), keep=keep)
-        sequence.held = None
+        sequence.held, self._without_room = None, None
 
     def _needs_with(self, newcomer: Sequence) -> dict[int, int]:
         """Return the tokens that let all have what is pending and go on for a block."""
