@@ -69,7 +69,7 @@ class ServerNotInstalled(EngineError):
 @click.option(
     "--draft-tokens",
     type=WholeNumber(min=0),
-    default=7,
+    default=3,
     show_default=True,
     metavar="N",
     help="The most tokens that are guessed ahead of an answer; texts are the same with 0.",

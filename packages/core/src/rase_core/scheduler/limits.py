@@ -21,4 +21,4 @@ class SchedulerLimits:
     cached_tokens: int | None = None
     gap_steps: float = 2.25
     idle_seconds: float = 0.2
-    draft_tokens: int = 7
+    draft_tokens: int = 3

@@ -74,7 +74,6 @@ INSTRUCTION_SETS: Mapping[str, InstructionSet] = {
             "vpdpbusd_512",
             "pshufb_512",
             Weights.ANY_UNSIGNED,
-            cheap_rows=8,
             wide_registers=True,
         ),
         InstructionSet(
