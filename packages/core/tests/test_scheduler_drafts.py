@@ -19,6 +19,7 @@ from rase_core.testing import HistoryDecoder, ScriptedDetokenizer
 CHEAP = 8
 TURN = [3, 1, 4, 1, 5, 9, 2, 6]
 GREEDY = GenerationConfig(temperature=0, max_tokens=40)
+LIMITS = SchedulerLimits(draft_tokens=CHEAP - 1)
 
 
 class Repeating(HistoryDecoder):
@@ -47,7 +48,7 @@ def letters() -> ScriptedDetokenizer:
 
 
 def asked(
-    decoder: HistoryDecoder, request: GenerationRequest, limits: SchedulerLimits | None = None
+    decoder: HistoryDecoder, request: GenerationRequest, limits: SchedulerLimits = LIMITS
 ) -> tuple[Submitted, StepwiseScheduler]:
     scheduler = StepwiseScheduler(decoder, limits)
     submitted = scheduler.submit(request)
@@ -91,7 +92,7 @@ def test_a_text_that_repeats_takes_an_eighth_of_the_steps() -> None:
 
 def test_nothing_is_guessed_where_rows_are_not_cheap_or_guessing_is_off() -> None:
     for decoder, limits in (
-        (Repeating(cheap_rows=1), SchedulerLimits()),
+        (Repeating(cheap_rows=1), LIMITS),
         (Repeating(), SchedulerLimits(draft_tokens=0)),
     ):
         _, scheduler = asked(decoder, GenerationRequest(TURN + TURN, GREEDY), limits)
@@ -101,7 +102,7 @@ def test_nothing_is_guessed_where_rows_are_not_cheap_or_guessing_is_off() -> Non
 
 def test_streams_share_the_rows_that_are_cheap() -> None:
     decoder = Repeating()
-    scheduler = StepwiseScheduler(decoder)
+    scheduler = StepwiseScheduler(decoder, LIMITS)
     together = [scheduler.submit(GenerationRequest([*TURN, *TURN], GREEDY)) for _ in range(3)]
     scheduler.run()
     for submitted in together:
@@ -112,7 +113,7 @@ def test_streams_share_the_rows_that_are_cheap() -> None:
 
 def test_beside_a_prompt_no_more_rows_are_computed_than_are_cheap() -> None:
     decoder = Repeating()
-    scheduler = StepwiseScheduler(decoder)
+    scheduler = StepwiseScheduler(decoder, LIMITS)
     scheduler.submit(GenerationRequest(TURN + TURN, GenerationConfig(temperature=0, max_tokens=100)))
     for _ in range(4):
         scheduler.step()
@@ -125,7 +126,7 @@ def test_beside_a_prompt_no_more_rows_are_computed_than_are_cheap() -> None:
 
 def test_what_was_guessed_wrongly_is_no_prefix_of_later_prompts() -> None:
     decoder = Repeating(slips=(21,))
-    scheduler = StepwiseScheduler(decoder)
+    scheduler = StepwiseScheduler(decoder, LIMITS)
     for prompt in (TURN + TURN, TURN * 5, [*TURN, *TURN, *TURN[:5], 7, 7]):
         submitted = scheduler.submit(GenerationRequest(prompt, GREEDY))
         scheduler.run()
@@ -136,7 +137,7 @@ def test_what_was_guessed_wrongly_is_no_prefix_of_later_prompts() -> None:
 
 def test_guesses_take_no_memory_that_another_needs() -> None:
     decoder = Repeating(kv_capacity=128)
-    scheduler = StepwiseScheduler(decoder)
+    scheduler = StepwiseScheduler(decoder, LIMITS)
     config = GenerationConfig(temperature=0, max_tokens=48)
     together = [scheduler.submit(GenerationRequest(TURN + TURN, config)) for _ in range(2)]
     scheduler.run()
@@ -153,7 +154,7 @@ def test_an_answer_may_fill_the_context_with_guesses() -> None:
 
 
 def test_whoever_leaves_between_two_tokens_of_a_step_gets_no_more() -> None:
-    scheduler = StepwiseScheduler(Repeating())
+    scheduler = StepwiseScheduler(Repeating(), LIMITS)
     submitted = scheduler.submit(GenerationRequest(TURN + TURN, GREEDY))
     while len(submitted.tokens()) < 4:
         scheduler.step()
