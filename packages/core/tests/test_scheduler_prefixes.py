@@ -173,6 +173,57 @@ def test_a_decoder_that_resumes_at_checkpoints_only_is_resumed_there() -> None:
     assert decoder.open_sequences == 0
 
 
+class Keeping(HistoryDecoder):
+    """A decoder that can go on from where a sequence ends, and from its last whole block, as with states."""
+
+    prefix_tokens = 16
+
+    def resume_length(self, sequence: int, length: int) -> int:
+        own = super().resume_length(sequence, 10**9)
+        whole = own // self.block_tokens * self.block_tokens
+        return own if own <= length else whole if whole <= length else 0
+
+
+@pytest.mark.parametrize(
+    ("shared", "first", "waits", "cached"),
+    [
+        (12, 4, False, 0),  # less than a block
+        (20, 4, True, 16),  # the last whole block of the first
+        (35, 5, True, 32),
+        (20, 30, False, 0),  # the first goes on, and keeps nothing there
+        (40, 80, False, 0),
+    ],
+)
+def test_nobody_waits_for_a_prefix_that_will_not_be_kept(
+    shared: int, first: int, waits: bool, cached: int
+) -> None:
+    scheduler = StepwiseScheduler(Keeping(context_length=256, block_tokens=16))
+    scheduler.submit(GenerationRequest([5] * 200, GREEDY))
+    scheduler.run()  # from now on a step takes more than a prompt, if it may
+    stem = [7, 8, 9, 10] * 10
+    prompts = [[*stem[:shared], *[1] * first], [*stem[:shared], 2, 2, 2]]
+    asked = [scheduler.submit(GenerationRequest(prompt, GREEDY)) for prompt in prompts]
+    scheduler.step()
+    assert scheduler.snapshot.waiting == waits
+    scheduler.run()
+    assert [submitted.ended[0].tokens for submitted in asked] == [alone(prompt) for prompt in prompts]
+    assert asked[1].ended[0].cached_tokens == cached
+
+
+def test_of_those_who_share_a_prefix_the_one_is_gone_on_from_that_has_kept_it() -> None:
+    decoder = Keeping(context_length=256, block_tokens=16)
+    scheduler = StepwiseScheduler(decoder)
+    stem = [7, 8, 9, 10] * 8
+    endless = GenerationConfig(temperature=0, max_tokens=100, ignore_eos=True)
+    scheduler.submit(GenerationRequest([*stem, *[1] * 60], endless))
+    for tail, cached in ([2, 3], 0), ([4, 5], 32):
+        asked = scheduler.submit(GenerationRequest([*stem, *tail], GREEDY))
+        while not asked.is_done:
+            scheduler.step()
+        assert (asked.ended[0].cached_tokens, asked.ended[0].tokens) == (cached, alone([*stem, *tail]))
+    assert scheduler.snapshot.decoding == 1
+
+
 @settings(max_examples=60)
 @given(
     st.lists(st.lists(st.integers(0, 1), max_size=20), max_size=8), st.lists(st.integers(0, 1), max_size=20)

@@ -121,6 +121,7 @@ def test_a_scheduler_shares_what_it_can_and_answers_as_if_alone(decoder: Program
         handles = [scheduler.submit(GenerationRequest(prompt, config)) for prompt in prompts]
         together = [handle.result(60)[0] for handle in handles]
         again = scheduler.submit(GenerationRequest(prompts[0], config)).result(60)[0]
+    assert decoder.prefix_tokens == decoder.block_tokens
     assert [generation.tokens for generation in together] == alone
     assert again.tokens == alone[0]
     assert again.cached_tokens == 64

@@ -69,6 +69,14 @@ class BatchDecoder(ModelLimits, Protocol):
         """
 
     @property
+    def prefix_tokens(self) -> int:
+        """In parts of how many tokens a sequence can be gone on from: 1 for anywhere.
+
+        More divides `block_tokens`, and is for decoders that keep only what they had lately where a part
+        ended: a prefix is there for others when it is the last whole part of what a sequence has.
+        """
+
+    @property
     def kv_capacity(self) -> int | None:
         """The most tokens that the blocks hold, at least `context_length`; None while there is memory."""
 

@@ -104,6 +104,11 @@ class HistoryDecoder:
         self._opened = 0
 
     @property
+    def prefix_tokens(self) -> int:
+        """In parts of how many tokens a sequence can be gone on from: from anywhere."""
+        return 1
+
+    @property
     def kv_used(self) -> int:
         """How many tokens the blocks in use can hold."""
         return len(self._holders()) * self.block_tokens

@@ -100,6 +100,11 @@ class ProgramDecoder:
         return BLOCK_TOKENS
 
     @property
+    def prefix_tokens(self) -> int:
+        """In parts of how many tokens a sequence can be gone on from: blocks where there are states."""
+        return 1 if self._states is None else BLOCK_TOKENS
+
+    @property
     def kv_capacity(self) -> int | None:
         """The tokens that the memory is enough for if every layer keeps them; None while there is memory."""
         return self._kv_capacity

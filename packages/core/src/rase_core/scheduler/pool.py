@@ -1,7 +1,8 @@
 """The decoder's sequences: opened with what others have computed, kept for later ones, given up for room."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import takewhile
 from math import gcd
 
 import numpy as np
@@ -26,7 +27,7 @@ class Held(Path):
 
 @dataclass(frozen=True, slots=True)
 class Match:
-    """How much of a prompt the decoder has: `length` tokens of `source`, and soon `promised`."""
+    """How much of a prompt the decoder has: `length` tokens of `source`, and soon `promised`, no fewer."""
 
     source: Held | None
     length: int
@@ -45,7 +46,7 @@ class SequencePool:
 
     def __init__(self, decoder: BatchDecoder, most_cached: int | None = None) -> None:
         self._decoder, self._most_cached = decoder, most_cached
-        stride = gcd(decoder.block_tokens, STRIDE)
+        stride = max(gcd(decoder.block_tokens, STRIDE), decoder.prefix_tokens)
         self._tree = PrefixTree(stride, decoder.block_tokens // stride)
         self._cached: dict[Path, Held] = {}  # the longest unused first
 
@@ -56,14 +57,11 @@ class SequencePool:
 
     def match(self, tokens: Tokens) -> Match:
         """Look for the longest prefix of the tokens, short of the last, that a sequence has or will have."""
-        nodes = list(self._tree.walk(tokens[:-1]))
-        promised = len(nodes) * self._tree.stride
-        for node in reversed(nodes):
-            length = node.depth * self._tree.stride
-            source = next((held for held in node.holders if self._has(held, length)), None)
-            if isinstance(source, Held):
-                return Match(source, length, promised)
-        return Match(None, 0, promised)
+        nodes = list(self._tree.walk(tokens[:-1]))[::-1]
+        source, length = self._longest(nodes) if self._is_cut_anywhere else self._longest_part(nodes)
+        longer = takewhile(lambda node: self._tokens_of(node) > length, nodes)
+        promised = next((self._tokens_of(node) for node in longer if self._is_coming(node)), length)
+        return Match(source, length, promised)
 
     def open(self, match: Match) -> Held:
         """Open a sequence that begins with the match; nobody shares anything of it until it is `promise`d."""
@@ -120,8 +118,40 @@ class SequencePool:
         while self._cached:
             self._drop_oldest()
 
-    def _has(self, held: Path, length: int) -> bool:
-        return isinstance(held, Held) and held.length >= length
+    @property
+    def _is_cut_anywhere(self) -> bool:
+        return self._decoder.prefix_tokens == 1
+
+    def _tokens_of(self, node: Node) -> int:
+        return node.depth * self._tree.stride
+
+    def _longest(self, nodes: Sequence[Node]) -> tuple[Held | None, int]:
+        """Return who has most of these prefixes, the longest first, and how much."""
+        for node in nodes:
+            length = self._tokens_of(node)
+            for held in node.holders:
+                if isinstance(held, Held) and held.length >= length:
+                    return held, length
+        return None, 0
+
+    def _longest_part(self, nodes: Sequence[Node]) -> tuple[Held | None, int]:
+        """Return who can be gone on from with most of these prefixes, and how much."""
+        shared = {held: self._tokens_of(node) for node in reversed(nodes) for held in node.holders}
+        lengths = {
+            held: self._decoder.resume_length(held.handle, length)
+            for held, length in shared.items()
+            if isinstance(held, Held)
+        }
+        source = max(lengths, key=lambda held: lengths[held], default=None)
+        return (None, 0) if source is None or not lengths[source] else (source, lengths[source])
+
+    def _is_coming(self, node: Node) -> bool:
+        """Whether a sequence is going to have a prefix, and can be gone on from there when it has."""
+        length = self._tokens_of(node)
+        return any(
+            isinstance(held, Held) and held.length < length and (self._is_cut_anywhere or held.node is node)
+            for held in node.holders
+        )
 
     def _resumable_strides(self, held: Held) -> int:
         stride, length, whole = self._tree.stride, held.length, -1
