@@ -121,6 +121,8 @@ def test_an_origin_that_was_named_is_let_in_and_no_other() -> None:
         assert asked.headers["access-control-allow-origin"] == PAGE
         refused = httpx.get(f"{url}/v1/models", headers={"origin": PAGE})
         assert (refused.status_code, refused.headers["access-control-allow-origin"]) == (401, PAGE)
+        exposed = refused.headers["access-control-expose-headers"].lower().split(", ")
+        assert exposed == ["x-request-id", "request-id", "retry-after"]
         other = httpx.options(f"{url}/v1/models", headers={"origin": "https://evil.example"} | preflight)
         assert other.status_code == 400
         assert "access-control-allow-origin" not in other.headers

@@ -243,6 +243,23 @@ def test_two_batches_do_not_write_to_one_file(engine: Engine, tmp_path: Path) ->
 
 @pytest.mark.skipif(os.name != "posix", reason="a directory that cannot be written to")
 @pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="has no pipes with names, and no such devices")
+def test_a_disk_that_is_full_is_named_and_the_file_left_free(tmp_path: Path) -> None:
+    results, resource = tmp_path / "out.jsonl", pytest.importorskip("resource")
+    record: dict[str, object] = {"custom_id": "a", "line": 1, "tries": 1}
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (1000, before[1]))  # what a full disk does, to one process
+    try:
+        with pytest.raises(OSError) as caught, Journal(results) as journal:
+            journal.write(record)
+            journal.write({**record, "custom_id": "b" * 5000})
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+    assert caught.value.filename == str(results)
+    with Journal(results) as journal:
+        journal.write({**record, "custom_id": "c"})
+    assert [json.loads(text)["custom_id"] for text in results.read_text().splitlines()] == ["a", "c"]
+
+
 @pytest.mark.parametrize("name", ["/dev/zero", "/dev/null", "pipe", "folder"])
 def test_what_is_no_file_takes_no_results(tmp_path: Path, name: str) -> None:
     os.mkfifo(tmp_path / "pipe")

@@ -12,9 +12,9 @@ from starlette.types import Receive, Scope, Send
 
 from rase_api.dialects import dialect_at
 from rase_api.errors import RequestError, UnknownPath
-from rase_api.faults import NO_NAMES, fault_of
+from rase_api.faults import LATER, NO_NAMES, fault_of
 from rase_api.hosts import ANY
-from rase_api.record import ID_HEADER
+from rase_api.observer import ID_HEADERS
 from rase_api.routes.anthropic import anthropic_routes
 from rase_api.routes.chat import chat_routes
 from rase_api.routes.completions import completions_routes
@@ -87,7 +87,7 @@ def app_of(state: ServerState) -> FastAPI:
             allow_origins=list(state.settings.cors_origins),
             allow_methods=["GET", "POST"],
             allow_headers=["*"],
-            expose_headers=[ID_HEADER],
+            expose_headers=[*ID_HEADERS, *LATER],  # what the SDKs look at, in browsers too
         )
     return app
 

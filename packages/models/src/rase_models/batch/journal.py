@@ -4,6 +4,7 @@ import json
 import os
 import shutil
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from types import TracebackType
 from typing import BinaryIO, Self
@@ -84,17 +85,21 @@ class Journal:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        if self._file is not None:
-            self._file.close()
-        self._lock.__exit__(kind, error, trace)
+        try:
+            if self._file is not None:
+                with _named(self._path):
+                    self._file.close()
+        finally:
+            self._lock.__exit__(kind, error, trace)
 
     def write(self, record: Record) -> None:
         """Append a result, so that it is there even if this process is killed the next moment."""
         if self._file is None:
             raise ValueError("the journal is not open")
         line = json.dumps(record, ensure_ascii=False).translate(_LINE_ENDS)
-        self._file.write(line.encode() + b"\n")
-        self._file.flush()
+        with _named(self._path):
+            self._file.write(line.encode() + b"\n")
+            self._file.flush()
 
     def _open(self) -> BinaryIO:
         return os.fdopen(os.open(self._path, os.O_RDWR | os.O_CREAT, 0o666), "r+b")
@@ -142,3 +147,12 @@ class Journal:
         if record.get("error") is not None:
             self.failed.add(str(record["custom_id"]))
         return True
+
+
+@contextmanager
+def _named(path: Path) -> Iterator[None]:
+    """Name the file in errors of the system, which names none where it is open already."""
+    try:
+        yield
+    except OSError as error:
+        raise OSError(error.errno, error.strerror, str(path)) from error
