@@ -1,4 +1,5 @@
 import re
+from dataclasses import replace
 
 import httpx
 import pytest
@@ -153,3 +154,10 @@ def test_the_time_of_a_token_is_told_and_is_0_without_tokens(
         ]
     )
     assert (told["prompt_per_token_ms"], told["predicted_per_token_ms"]) == each
+
+
+def test_guessed_tokens_are_told_where_there_were_some() -> None:
+    answer = Generation((65, 66), "AB", StopReason.MAX_TOKENS, None, 10, 1.0, 1.0)
+    assert not {"draft_n", "draft_n_accepted"} & timings([answer]).keys()
+    told = timings([answer, replace(answer, drafted_tokens=5, accepted_tokens=2)])
+    assert (told["draft_n"], told["draft_n_accepted"]) == (5, 2)

@@ -78,8 +78,9 @@ def test_an_answer_is_the_one_without_guesses(config: GenerationConfig, slips: t
     alone = generate(Repeating(slips), request.prompt, config, detokenizer=letters(), logprobs=Logprobs(2))
     same(submitted.ended[0], alone)
     assert submitted.text() == alone.text
-    totals = scheduler.snapshot.totals
+    totals, ended = scheduler.snapshot.totals, submitted.ended[0]
     assert 0 < totals.accepted_tokens <= totals.drafted_tokens
+    assert (ended.accepted_tokens, ended.drafted_tokens) == (totals.accepted_tokens, totals.drafted_tokens)
     assert totals.generated_tokens == len(alone.tokens)
 
 

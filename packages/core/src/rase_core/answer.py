@@ -57,7 +57,8 @@ class Generation:
     stay in `tokens`. `cached_tokens` of the prompt were not computed again. Times are wall-clock seconds;
     those that a scheduler makes a running request wait count as decoding. `logprobs`, where they were asked
     for, are those of the tokens that have a part in the text, so not of a stop string's. `thought_tokens` are
-    for whoever tells thoughts in the text apart, and counts theirs.
+    for whoever tells thoughts in the text apart, and counts theirs. `drafted_tokens` were guessed ahead, and
+    of these `accepted_tokens` were the ones that were chosen.
     """
 
     tokens: tuple[int, ...]
@@ -72,6 +73,8 @@ class Generation:
     logprobs: tuple[TokenLogprobs, ...] | None = None
     prompt_logprobs: tuple[TokenLogprobs, ...] | None = None
     thought_tokens: int = 0
+    drafted_tokens: int = 0
+    accepted_tokens: int = 0
 
 
 class Answer:
@@ -206,6 +209,8 @@ class Answer:
         decode_seconds: float,
         queued_seconds: float = 0.0,
         cached_tokens: int = 0,
+        drafted_tokens: int = 0,
+        accepted_tokens: int = 0,
     ) -> Generation:
         """Return the answer as it is, ended for its reason or else CANCELLED."""
         return Generation(
@@ -220,6 +225,8 @@ class Answer:
             cached_tokens=cached_tokens,
             logprobs=None if self._logprobs is None else tuple(self._logprobs.told),
             prompt_logprobs=None if self._prompt_logprobs is None else tuple(self._prompt_logprobs.told),
+            drafted_tokens=drafted_tokens,
+            accepted_tokens=accepted_tokens,
         )
 
     def _allowed(self, vocab_size: int) -> Allowed | None:

@@ -26,7 +26,8 @@ def timings(generations: Sequence[Generation], per_prompt: int = 1) -> Json:
     """Tell where the time went, as llama-server does: all choices together, milliseconds and tokens/s.
 
     `prompt_n` are the tokens of prompts that were computed, `cache_n` those that were not; together they are
-    the prompt tokens of `usage`, since the choices of one prompt compute it once.
+    the prompt tokens of `usage`, since the choices of one prompt compute it once. `draft_n` and
+    `draft_n_accepted` are there where tokens were guessed ahead.
     """
     first = generations[::per_prompt]
     cached = sum(generation.cached_tokens for generation in first)
@@ -34,6 +35,8 @@ def timings(generations: Sequence[Generation], per_prompt: int = 1) -> Json:
     predicted = sum(len(generation.tokens) for generation in generations)
     prompt_seconds = sum(generation.prefill_seconds for generation in first)
     predicted_seconds = sum(generation.decode_seconds for generation in generations)
+    drafted = sum(generation.drafted_tokens for generation in generations)
+    accepted = sum(generation.accepted_tokens for generation in generations)
     return {
         "cache_n": cached,
         "prompt_n": prompt,
@@ -44,6 +47,7 @@ def timings(generations: Sequence[Generation], per_prompt: int = 1) -> Json:
         "predicted_ms": predicted_seconds * 1000,
         "predicted_per_token_ms": _each(predicted_seconds * 1000, predicted),
         "predicted_per_second": _rate(predicted, predicted_seconds),
+        **({"draft_n": drafted, "draft_n_accepted": accepted} if drafted else {}),
     }
 
 

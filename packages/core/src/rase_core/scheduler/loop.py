@@ -184,27 +184,29 @@ class Loop:
         self._totals.batch_sizes[len(completed)] += 1
         for sequence, count in plan.counts.items():
             self._roster.grow(sequence, count)
-        places = [(s, after) for s in completed for after in range(1 + len(plan.drafts.get(s, ())))]
+        places = [(s, after) for s in completed for after in range(1 + len(plan.draft_of(s)))]
         samplers = [_sampler(sequence, after) for sequence, after in places]
         positions = [sequence.answer.position + after for sequence, after in places]
         rows = zip(logits, self._chooser.choose(samplers, positions, logits), strict=True)
         for sequence in completed:
             if sequence.prefilled is None:
                 sequence.end_prefill(now)
+            draft = plan.draft_of(sequence).tolist()
+            self._totals.drafted_tokens += len(draft)
+            sequence.drafted_tokens += len(draft)
             row, token = next(rows)
             for choice in self._roster.split(sequence) if sequence.siblings else (sequence,):
                 self._advance(choice, row, token)
-            if (draft := plan.drafts.get(sequence)) is not None:
-                self._follow(sequence, draft.tolist(), list(islice(rows, len(draft))))
+            self._follow(sequence, draft, list(islice(rows, len(draft))))
 
     def _follow(self, sequence: Sequence, draft: list[int], rows: list[tuple[Logits, int]]) -> None:
         """Take the guesses that came true, and the token after each; give the others up."""
-        self._totals.drafted_tokens += len(draft)
         for guess, (row, token) in zip(draft, rows, strict=True):
             if not sequence.goes_on_with(guess):
                 self._roster.cut(sequence)
                 return
             self._totals.accepted_tokens += 1
+            sequence.accepted_tokens += 1
             self._roster.grow(sequence, 1)
             self._advance(sequence, row, token)
 

@@ -11,6 +11,7 @@ from rase_core.scheduler.sequence import Sequence
 
 MOST_TOLD = 64
 """Tokens of prompts whose logits, a whole vocabulary each, are there at once."""
+_NOTHING = np.empty(0, np.int32)
 
 
 @dataclass(slots=True)
@@ -67,6 +68,10 @@ class StepPlan:
             drafts = ((sequence, sequence.draft(share)) for sequence in self.counts)
             self.drafts = {sequence: draft for sequence, draft in drafts if len(draft)}
 
+    def draft_of(self, sequence: Sequence) -> NDArray[np.int32]:
+        """Return what is guessed of a sequence."""
+        return self.drafts.get(sequence, _NOTHING)
+
     def remove(self, sequence: Sequence) -> None:
         """Leave a sequence out."""
         self.counts.pop(sequence, None)
@@ -113,19 +118,18 @@ class StepPlan:
         )
 
     def _rows_of(self, sequence: Sequence) -> int:
-        draft = self.drafts.get(sequence, ())
-        return self.counts[sequence] + len(draft)
+        return self.counts[sequence] + len(self.draft_of(sequence))
 
     def _tokens_of(self, sequence: Sequence) -> NDArray[np.int32]:
-        chunk, draft = sequence.chunk(self.counts[sequence]), self.drafts.get(sequence)
-        return chunk if draft is None else np.concatenate((chunk, draft))
+        chunk, draft = sequence.chunk(self.counts[sequence]), self.draft_of(sequence)
+        return np.concatenate((chunk, draft)) if len(draft) else chunk
 
     def _outputs(self, sequence: Sequence) -> int:
         """Return how many rows of logits a sequence gets."""
         count = self.counts[sequence]
         if sequence.tells_prompt:
             return count
-        return 1 + len(self.drafts.get(sequence, ())) if count == sequence.pending else 0
+        return 1 + len(self.draft_of(sequence)) if count == sequence.pending else 0
 
     def _output_rows(self, ends: NDArray[np.int32]) -> NDArray[np.int32]:
         outputs = [self._outputs(sequence) for sequence in self.counts]

@@ -28,7 +28,7 @@ class Sequence:
         self.ticket, self.order, self.answer = ticket, order, answer
         self.siblings: list[Sequence] = []
         self.held: Held | None = None
-        self.cached_tokens = 0
+        self.cached_tokens = self.drafted_tokens = self.accepted_tokens = 0
         self.started: float | None = None
         self.prefilled: float | None = None
         self._tokens, self._total = tokens, len(tokens)
@@ -140,4 +140,6 @@ class Sequence:
             prefill_seconds=prefilled - started,
             decode_seconds=now - prefilled,
             cached_tokens=self.cached_tokens,
+            drafted_tokens=self.drafted_tokens,
+            accepted_tokens=self.accepted_tokens,
         )
