@@ -2,9 +2,11 @@
 
 import asyncio
 import contextlib
+import http.client
 import json
 import logging
 import socket
+import sys
 import time
 from collections.abc import Iterator
 
@@ -40,7 +42,9 @@ def test_a_head_that_does_not_come_ends_its_connection(url: str, before: bytes, 
     with connected(url) as connection:
         if before:
             connection.sendall(before)
-            assert connection.recv(65536).startswith(b"HTTP/1.1 200 OK")
+            answer = http.client.HTTPResponse(connection)
+            answer.begin()
+            assert answer.status == 200 and answer.read()
         connection.sendall(head)
         started = time.monotonic()
         assert connection.recv(65536) == b""
@@ -76,14 +80,34 @@ def test_a_head_that_does_not_end_is_refused(url: str, size: int) -> None:
     assert found == b"" or found.startswith(b"HTTP/1.1 400 Bad Request")
 
 
-def test_an_answer_that_nobody_reads_ends(caplog: pytest.LogCaptureFixture) -> None:
-    caplog.set_level(logging.INFO)
+@contextlib.contextmanager
+def far_behind() -> Iterator[socket.socket]:
+    """Yield a connection over which megabytes come that it has hardly any room for."""
     engine = ScriptedEngine("word " * 8000, context_length=100_000)
     with served(create_app(engine), PATIENCE) as url, socket.socket() as connection:
         connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
         address = httpx.URL(url)
         connection.connect((address.host, address.port))
         connection.sendall(HEAD % (b"/v1/completions", len(LONG)) + LONG)
+        yield connection
+
+
+def test_an_answer_that_nobody_reads_ends(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO)
+    with far_behind():
+        wait_for(lambda: "outcome=cancelled" in caplog.text, 30)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="other systems do not tell what is in their queues")
+def test_a_client_far_behind_that_reads_is_waited_for(caplog: pytest.LogCaptureFixture) -> None:
+    """It takes far less in the time of patience than what the system must get rid of to take more."""
+    caplog.set_level(logging.INFO)
+    with far_behind() as connection:
+        started = time.monotonic()
+        while time.monotonic() - started < PATIENCE * 8:
+            assert connection.recv(2000)
+            time.sleep(0.1)
+        assert "outcome=" not in caplog.text
         wait_for(lambda: "outcome=cancelled" in caplog.text, 30)
 
 
@@ -95,6 +119,9 @@ class Unread:
 
     def get_write_buffer_size(self) -> int:
         return self.size
+
+    def get_extra_info(self, name: str) -> None:
+        """It is no socket."""
 
     def abort(self) -> None:
         self.is_aborted = True

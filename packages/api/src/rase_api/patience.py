@@ -7,6 +7,8 @@ import asyncio
 
 import h11
 
+from rase_api.untaken import untaken_bytes
+
 SECONDS = 60.0
 
 
@@ -32,7 +34,7 @@ class Patience(asyncio.Protocol):
     def pause_writing(self) -> None:
         """Wait for a client that reads more slowly than it is written to."""
         super().pause_writing()
-        self._await_reader(self.transport.get_write_buffer_size())
+        self._await_reader(self._unread())
 
     def resume_writing(self) -> None:
         """Wait no more: the client has read."""
@@ -62,11 +64,14 @@ class Patience(asyncio.Protocol):
 
     def _end_reader(self, before: int) -> None:
         """End the connection if nothing was read since; else wait on."""
-        unread = self.transport.get_write_buffer_size()
+        unread = self._unread()
         if unread < before:
             self._await_reader(unread)
         else:
             self.transport.abort()
+
+    def _unread(self) -> int:
+        return self.transport.get_write_buffer_size() + untaken_bytes(self.transport)
 
     def _forget_head(self) -> None:
         if self._head is not None:
