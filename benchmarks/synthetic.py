@@ -114,6 +114,7 @@ def main() -> None:
     parser.add_argument("--vocabulary", type=Path, required=True)
     parser.add_argument("--sizes", nargs="+", choices=SIZES, default=["0.6b"])
     options = parser.parse_args()
+    options.folder.mkdir(parents=True, exist_ok=True)
     for size in options.sizes:
         source = options.folder / f"qwen3-{size}-f16.gguf"
         if not source.exists():
