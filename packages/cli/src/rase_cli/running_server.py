@@ -119,8 +119,11 @@ def _opener() -> urllib.request.OpenerDirector:
 
 
 def _message(error: urllib.error.HTTPError) -> str:
+    """Return the words of a refusal, in Ollama's envelope or OpenAI's."""
     try:
         told = json.loads(error.read(_MOST_BYTES))
     except (OSError, ValueError, RecursionError):
         return str(error.reason)
-    return str(told.get("error", error.reason)) if isinstance(told, dict) else str(error.reason)
+    for key in ("error", "message"):
+        told = told.get(key, error.reason) if isinstance(told, dict) else told
+    return told if isinstance(told, str) else str(error.reason)
