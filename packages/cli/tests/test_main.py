@@ -102,6 +102,18 @@ def test_a_full_disk_behind_standard_output_is_named(
     assert done.stderr == "Error: standard output cannot be written: No space left on device\n"
 
 
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs a full device")
+@pytest.mark.parametrize("lost", ["2> /dev/full", "2> >(true)"])
+def test_what_standard_error_does_not_take_ends_nothing(
+    home: dict[str, str], smollm2_path: Path, lost: str
+) -> None:
+    work = (
+        f"sleep 0.1; {PROGRAM} model import {smollm2_path} --id a && {PROGRAM} generate a Hi --max-tokens 2"
+    )
+    done = shell(f"bash -c '({work}) {lost}'", home)
+    assert done.returncode == 0 and done.stdout
+
+
 @pytest.mark.skipif(os.name != "posix", reason="needs a shell")
 @pytest.mark.parametrize("closed", ["<&-", ">&-", "2>&-", "<&- >&- 2>&-"])
 @pytest.mark.parametrize("arguments", ["--help", "model list --json", "chat nobody hello"])

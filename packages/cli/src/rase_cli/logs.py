@@ -1,6 +1,5 @@
 """What the libraries log, shown as the command line's own notes, or as the log of a server."""
 
-import contextlib
 import json
 import logging
 from datetime import UTC, datetime
@@ -32,7 +31,7 @@ class NoteHandler(logging.Handler):
 
 
 class ServerHandler(logging.Handler):
-    """Writes everything to stderr, and drops it where stderr is gone."""
+    """Writes everything to stderr."""
 
     def __init__(self, *, as_json: bool) -> None:
         super().__init__()
@@ -40,8 +39,7 @@ class ServerHandler(logging.Handler):
 
     def emit(self, record: logging.LogRecord) -> None:
         """Write a record."""
-        with contextlib.suppress(OSError, ValueError):  # the latter where it was closed
-            note(self.format(record), _COLOURS.get(record.levelno))
+        note(self.format(record), _COLOURS.get(record.levelno))
 
 
 class TextFormatter(logging.Formatter):

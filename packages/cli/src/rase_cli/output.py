@@ -3,6 +3,7 @@
 import json
 import sys
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 
 import click
 
@@ -20,10 +21,11 @@ def answer(text: str) -> None:
 
 
 def note(text: str, colour: str | None = "bright_black") -> None:
-    """Write a line about the work, not part of any answer, to stderr."""
+    """Write a line about the work, not part of any answer, to stderr; drop it where stderr takes nothing."""
     shown = visible(text)
     is_styled = colour is not None and is_coloured(sys.stderr)
-    click.echo(click.style(shown, fg=colour) if is_styled else shown, err=True)
+    with suppress(OSError, ValueError):  # full, gone, or closed: what it is about goes on
+        click.echo(click.style(shown, fg=colour) if is_styled else shown, err=True)
 
 
 def warn(text: str) -> None:
