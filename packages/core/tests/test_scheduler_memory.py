@@ -107,6 +107,50 @@ def calls_of_steps_before(waiting: list[int]) -> int:
     return counts["call"]
 
 
+def beside_a_stream(kept: list[int], prompt: list[int], started: int) -> tuple[Submitted, Submitted]:
+    """Ask for a prompt when a text is kept and a stream has `started`; return the stream and who asks."""
+    scheduler = StepwiseScheduler(HistoryDecoder(context_length=128, kv_capacity=128))
+    brief, endless = (GenerationConfig(temperature=0, max_tokens=most, ignore_eos=True) for most in (4, 60))
+    scheduler.submit(GenerationRequest(kept, brief))
+    scheduler.run()
+    stream = scheduler.submit(GenerationRequest([9] * 8, endless))
+    while len(stream.tokens()) < started:
+        scheduler.step()
+    submitted = scheduler.submit(GenerationRequest(prompt, brief))
+    while not submitted.is_done:
+        scheduler.step()
+    alone = generate(HistoryDecoder(context_length=128), prompt, brief)
+    assert submitted.ended[0].tokens == alone.tokens
+    return stream, submitted
+
+
+def test_a_long_text_that_is_kept_keeps_nobody_out_who_begins_as_it_does() -> None:
+    stream, submitted = beside_a_stream([*range(16), *[3] * 92], [*range(16), 7, 8], started=8)
+    assert submitted.ended[0].cached_tokens == 16
+    assert len(stream.tokens()) < 20
+
+
+def test_what_a_prompt_begins_with_is_there_when_it_has_waited_for_memory() -> None:
+    stream, submitted = beside_a_stream([*range(16), *[3] * 84], [*range(16), *[7] * 100], started=8)
+    assert stream.is_done
+    assert submitted.ended[0].cached_tokens == 16
+
+
+def test_who_waits_for_memory_gets_what_copies_of_a_shared_block_do_not_take_after_all() -> None:
+    """Each of two choices may have to copy the end of their prompt: one does, and then there is room."""
+    scheduler = StepwiseScheduler(HistoryDecoder(context_length=64, kv_capacity=128, block_tokens=16))
+    endless = GenerationConfig(temperature=0, max_tokens=31, ignore_eos=True)
+    scheduler.submit(GenerationRequest([3] * 33, endless, n=2))
+    scheduler.run()  # from now on a step of two streams may take a prompt
+    choices = scheduler.submit(GenerationRequest([1] * 33, endless, n=2))
+    while not choices.tokens():
+        scheduler.step()
+    submitted = scheduler.submit(GenerationRequest([2] * 8, endless))
+    for _ in range(16):
+        scheduler.step()
+    assert submitted.tokens() and not choices.is_done
+
+
 def test_a_preempted_request_can_be_cancelled() -> None:
     scheduler = small()
     asked = [ask(scheduler, number) for number in range(3)]

@@ -104,13 +104,12 @@ class SequencePool:
         else:
             self._release(held)
 
-    def make_room(self, counts: Mapping[int, int], spared: Held | None = None) -> bool:
-        """Give kept sequences but one up until so many more tokens fit; False when they do not even so."""
+    def make_room(self, counts: Mapping[int, int]) -> bool:
+        """Give kept sequences up until so many more tokens fit; False when they do not even so."""
         while not self._decoder.fits(counts):
-            oldest = next((held for held in self._cached.values() if held is not spared), None)
-            if oldest is None:
+            if not self._cached:
                 return False
-            self._drop(oldest)
+            self._drop_oldest()
         return True
 
     def clear(self) -> None:

@@ -37,7 +37,8 @@ class Roster:
         """Let the next in, with what is there of its prompt; None when nobody is next or there is no room.
 
         Who shares more of a prompt that is being computed than is there yet waits for it. Who found no room
-        looks again when somebody has left, or has come to the end of a prompt.
+        looks again when somebody has left, has filled a block (who shared a part of it had to get a copy), or
+        has come to the end of a prompt.
         """
         sequence = self._next()
         if sequence is None or sequence is self._without_room:
@@ -49,9 +50,10 @@ class Roster:
         if match.promised > match.length:
             return None
         sequence.held = self.pool.open(match)
-        # What it begins with is spared: it would have to be computed again.
-        if self.active and not self.pool.make_room(self._needs_with(sequence), spared=match.source):
-            self._leave_decoder(sequence, keep=False)
+        if self.active and not self.pool.make_room(self._needs_with(sequence)):
+            # What it begins with stays, whoever had more of it: it would have to be computed again.
+            self.pool.promise(sequence.held, sequence.tokens[: sequence.length])
+            self._leave_decoder(sequence, keep=True)
             self._without_room = sequence
             return None
         self.pool.promise(sequence.held, sequence.tokens)
@@ -62,8 +64,10 @@ class Roster:
 
     def grow(self, sequence: Sequence, count: int) -> None:
         """Count so many more tokens of a sequence as computed."""
+        had = sequence.length
         self.pool.grow(_held(sequence), count, sequence.tokens)
-        if sequence.prefilled is None and not sequence.pending:
+        has_filled_block = sequence.length // self._decoder.block_tokens > had // self._decoder.block_tokens
+        if has_filled_block or (sequence.prefilled is None and not sequence.pending):
             self._without_room = None
 
     def cut(self, sequence: Sequence) -> None:
