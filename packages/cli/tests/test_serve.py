@@ -195,9 +195,7 @@ def test_a_file_without_keys_is_wrong_usage(rase: Run, tmp_path: Path) -> None:
 @pytest.mark.parametrize("blanks", ["", "  ", "\t"])
 @pytest.mark.parametrize("command", [("serve",), ("ps",), ("stop", "demo")])
 def test_a_key_of_blanks_is_wrong_usage(rase: Run, command: tuple[str, ...], blanks: str) -> None:
-    refusals = [rase(*command, "--api-key", blanks)]
-    refusals += [rase(*command, RASE_API_KEY=blanks)] if blanks else []
-    for done in refusals:
+    for done in (rase(*command, "--api-key", blanks), rase(*command, RASE_API_KEY=blanks)):
         assert done.returncode == 2
         assert "Invalid value for '--api-key'" in done.stderr and "blanks are no key" in done.stderr
 

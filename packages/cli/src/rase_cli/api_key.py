@@ -1,6 +1,18 @@
 """API keys as options."""
 
+import os
+
 import click
+
+VARIABLE = "RASE_API_KEY"
+
+
+class KeyOption(click.Option):
+    """An option that a variable stands for, also an empty one, which click takes for none."""
+
+    def resolve_envvar_value(self, ctx: click.Context) -> str | None:
+        """Return what the variable holds; None where there is no such variable."""
+        return os.environ.get(VARIABLE)
 
 
 class ApiKey(click.types.StringParamType):

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 import click
 from rase_core.errors import EngineError
 
-from rase_cli.api_key import ApiKey
+from rase_cli.api_key import VARIABLE, ApiKey, KeyOption
 from rase_cli.given_text import given_text
 from rase_cli.settings import Body, Option
 from rase_cli.system_errors import reason_of
@@ -31,7 +31,8 @@ URL: Option = click.option(
 KEY: Option = click.option(
     "--api-key",
     type=ApiKey(),
-    envvar="RASE_API_KEY",
+    envvar=VARIABLE,
+    cls=KeyOption,
     metavar="KEY",
     help="Its key, where it asks for one; the first of the variable. [env: RASE_API_KEY]",
 )

@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from rase_cli.api_key import ApiKey
+from rase_cli.api_key import VARIABLE, ApiKey, KeyOption
 from rase_cli.file_path import FilePath
 from rase_cli.number import Number, WholeNumber
 from rase_cli.settings import Body, Option
@@ -18,7 +18,8 @@ KEYS: Option = click.option(
     "api_keys",
     type=ApiKey(),
     multiple=True,
-    envvar="RASE_API_KEY",
+    envvar=VARIABLE,
+    cls=KeyOption,
     metavar="KEY",
     help="A key that requests must bring; may be repeated. Others on this machine can read command lines: "
     "better use the variable or a file. [env: RASE_API_KEY, several with spaces between]",
