@@ -17,6 +17,7 @@ import uvicorn
 from starlette.types import ASGIApp
 
 from rase_api.app import app_of
+from rase_api.full_tables import AcceptFaults
 from rase_api.listening import is_loopback, listen, url_of
 from rase_api.malformed import refusing
 from rase_api.patience import SECONDS, patient
@@ -131,6 +132,7 @@ class Server(uvicorn.Server):
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         """Start, and say so."""
+        asyncio.get_running_loop().set_exception_handler(AcceptFaults())
         protocol = refusing(self.config.http_protocol_class)
         self.config.http_protocol_class = patient(protocol, self._patience)
         await super().startup(sockets)

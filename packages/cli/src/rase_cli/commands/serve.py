@@ -10,6 +10,7 @@ from rase_cli.allocator import give_large_blocks_back
 from rase_cli.logs import LEVELS, show_server_logs
 from rase_cli.model_host_options import host_options
 from rase_cli.number import WholeNumber
+from rase_cli.open_files import open_as_many_as_may_be
 from rase_cli.output import note, warn
 from rase_cli.registering import no_models
 from rase_cli.server_options import server_options, server_settings
@@ -114,6 +115,7 @@ def serve(
     if workers != 1:
         raise SeveralWorkers(workers)
     give_large_blocks_back()
+    open_as_many_as_may_be()
     show_server_logs(log_level, as_json=bool(server["json_log"]))
     own: EngineOptions = {
         "context_length": context_length,
