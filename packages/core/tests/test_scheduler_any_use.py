@@ -1,11 +1,13 @@
 """Whatever is asked in whatever order, every answer is the one that its request gets alone."""
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import Bundle, RuleBasedStateMachine, initialize, invariant, rule
 from rase_core.answer import Generation, StopReason
+from rase_core.decoder import Logits
 from rase_core.errors import QueueFull, RequestTimeout
 from rase_core.generation import generate
 from rase_core.logprobs import Logprobs
@@ -35,6 +37,28 @@ prompts = st.builds(
 )
 
 
+class Habitual(HistoryDecoder):
+    """A decoder that mostly says STEM over and over, so that guesses come true, where it has a habit."""
+
+    def __init__(
+        self, habit: bool, block_tokens: int = 4, kv_capacity: int | None = None, cheap_rows: int = 1
+    ) -> None:
+        self._habit = habit
+        super().__init__(
+            vocab_size=VOCAB,
+            context_length=CONTEXT,
+            eos_tokens=frozenset({END}),
+            block_tokens=block_tokens,
+            kv_capacity=kv_capacity,
+            cheap_rows=cheap_rows,
+        )
+
+    def _logits(self, history: Sequence[int]) -> Logits:
+        row = super()._logits(history)
+        row[STEM[len(history) % 9]] += 6 * self._habit
+        return row
+
+
 class Answered(NamedTuple):
     """The parts of a generation that do not depend on time."""
 
@@ -52,10 +76,13 @@ def letters() -> ScriptedDetokenizer:
     return ScriptedDetokenizer({token: bytes([ord("a") + token]) for token in range(VOCAB)})
 
 
-def alone(request: GenerationRequest, choice: int) -> Answered:
-    decoder = HistoryDecoder(vocab_size=VOCAB, context_length=CONTEXT, eos_tokens=frozenset({END}))
+def alone(request: GenerationRequest, choice: int, habit: bool) -> Answered:
     generation = generate(
-        decoder, request.prompt, request.config, detokenizer=letters(), choice=request.choice + choice
+        Habitual(habit),
+        request.prompt,
+        request.config,
+        detokenizer=letters(),
+        choice=request.choice + choice,
     )
     return answered(generation)
 
@@ -71,18 +98,14 @@ class AnyUse(RuleBasedStateMachine):
         cached=st.sampled_from([None, 0, 24]),
         block=st.sampled_from([4, 16]),
         cheap_rows=st.sampled_from([1, 6, 100]),
+        habit=st.booleans(),
     )
     def start(
-        self, capacity: int | None, running: int, cached: int | None, block: int, cheap_rows: int
+        self, capacity: int | None, running: int, cached: int | None, block: int, cheap_rows: int, habit: bool
     ) -> None:
-        self.decoder = HistoryDecoder(
-            vocab_size=VOCAB,
-            context_length=CONTEXT,
-            eos_tokens=frozenset({END}),
-            kv_capacity=None if capacity is None else -(-capacity // block) * block,
-            block_tokens=block,
-            cheap_rows=cheap_rows,
-        )
+        self.habit = habit
+        limit = None if capacity is None else -(-capacity // block) * block
+        self.decoder = Habitual(habit, block, limit, cheap_rows)
         self.decoder.on_forward = lambda batch: self.pass_time(0.002 + 0.01 * len(batch.tokens))
         self.scheduler = StepwiseScheduler(
             self.decoder, SchedulerLimits(waiting=4, running=running, cached_tokens=cached)
@@ -160,7 +183,7 @@ class AnyUse(RuleBasedStateMachine):
             self.check_partial(submitted)
         else:
             assert submitted.error is None
-            expected = [alone(request, choice) for choice in range(request.n)]
+            expected = [alone(request, choice, self.habit) for choice in range(request.n)]
             assert [answered(submitted.ended[choice]) for choice in range(request.n)] == expected
         for choice, generation in submitted.ended.items():
             assert submitted.text(choice) == generation.text
@@ -168,7 +191,7 @@ class AnyUse(RuleBasedStateMachine):
 
     def check_partial(self, submitted: Submitted) -> None:
         for choice in range(submitted.request.n):
-            tokens, whole = submitted.tokens(choice), alone(submitted.request, choice).tokens
+            tokens, whole = submitted.tokens(choice), alone(submitted.request, choice, self.habit).tokens
             assert whole[: len(tokens)] == tokens
 
 

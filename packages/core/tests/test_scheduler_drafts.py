@@ -1,6 +1,6 @@
 """Tokens that are guessed ahead come sooner, and are those that would have come."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 import pytest
@@ -154,17 +154,29 @@ def test_an_answer_may_fill_the_context_with_guesses() -> None:
     same(submitted.ended[0], generate(Repeating(), TURN + TURN, config))
 
 
+class Leaving(ScriptedDetokenizer):
+    """Calls `leave` with the fifth token."""
+
+    def __init__(self, leave: Callable[[], None]) -> None:
+        super().__init__({})
+        self._leave, self._tokens = leave, 0
+
+    def push(self, token: int) -> bytes:
+        self._tokens += 1
+        if self._tokens == 5:
+            self._leave()
+        return super().push(token)
+
+
 def test_whoever_leaves_between_two_tokens_of_a_step_gets_no_more() -> None:
-    scheduler = StepwiseScheduler(Repeating(), LIMITS)
-    submitted = scheduler.submit(GenerationRequest(TURN + TURN, GREEDY))
-    while len(submitted.tokens()) < 4:
-        scheduler.step()
-        if len(submitted.tokens()) > 1:
-            break
-    submitted.cancel()
-    scheduler.step()
+    decoder = Repeating()
+    scheduler = StepwiseScheduler(decoder, LIMITS)
+    request = GenerationRequest(TURN + TURN, GREEDY, lambda: Leaving(lambda: submitted.cancel()))
+    submitted = scheduler.submit(request)
+    scheduler.run()
+    assert decoder.rows == [16, 8]  # the second step told of eight tokens
     assert submitted.ended[0].stop_reason is StopReason.CANCELLED
-    assert submitted.ended[0].tokens == submitted.tokens()
+    assert len(submitted.ended[0].tokens) == len(submitted.tokens()) == 5
 
 
 def test_nothing_is_guessed_for_several_choices_before_they_part() -> None:

@@ -210,8 +210,19 @@ def test_nobody_waits_for_a_prefix_that_will_not_be_kept(
     assert asked[1].ended[0].cached_tokens == cached
 
 
-def test_of_those_who_share_a_prefix_the_one_is_gone_on_from_that_has_kept_it() -> None:
-    decoder = Keeping(context_length=256, block_tokens=16)
+class Sliding(HistoryDecoder):
+    """A decoder that can go back by 15 tokens, as with windows."""
+
+    def resume_length(self, sequence: int, length: int) -> int:
+        own = super().resume_length(sequence, 10**9)
+        return min(length, own) if own - length < 16 else 0
+
+
+@pytest.mark.parametrize("kind", [Keeping, Sliding])
+def test_of_those_who_share_a_prefix_the_one_is_gone_on_from_that_has_kept_it(
+    kind: type[HistoryDecoder],
+) -> None:
+    decoder = kind(context_length=256, block_tokens=16)
     scheduler = StepwiseScheduler(decoder)
     stem = [7, 8, 9, 10] * 8
     endless = GenerationConfig(temperature=0, max_tokens=100, ignore_eos=True)

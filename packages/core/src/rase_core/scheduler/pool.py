@@ -58,7 +58,9 @@ class SequencePool:
     def match(self, tokens: Tokens) -> Match:
         """Look for the longest prefix of the tokens, short of the last, that a sequence has or will have."""
         nodes = list(self._tree.walk(tokens[:-1]))[::-1]
-        source, length = self._longest(nodes) if self._is_cut_anywhere else self._longest_part(nodes)
+        source, length = self._longest(nodes)
+        if not self._is_cut_anywhere or (source is not None and not self._goes_on_from(source, length)):
+            source, length = self._longest_part(nodes)
         longer = takewhile(lambda node: self._tokens_of(node) > length, nodes)
         promised = next((self._tokens_of(node) for node in longer if self._is_coming(node)), length)
         return Match(source, length, promised)
@@ -120,6 +122,10 @@ class SequencePool:
     @property
     def _is_cut_anywhere(self) -> bool:
         return self._decoder.prefix_tokens == 1
+
+    def _goes_on_from(self, held: Held, length: int) -> bool:
+        """Whether a sequence still has what its prefix needs: where layers have windows it may have not."""
+        return self._decoder.resume_length(held.handle, length) == length
 
     def _tokens_of(self, node: Node) -> int:
         return node.depth * self._tree.stride
