@@ -25,7 +25,11 @@ serve(ScriptedEngine(), port=0, on_ready=lambda url: print(url, flush=True))
 
 def test_connections_that_cannot_be_taken_are_told_once_and_those_after_them_are_taken() -> None:
     command = [sys.executable, "-c", SERVER]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as server:
+    with (
+        subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as server,
+        contextlib.ExitStack() as ended,
+    ):
+        ended.callback(server.kill)
         assert server.stdout is not None
         url = server.stdout.readline().strip()
         place = urlsplit(url)
