@@ -11,7 +11,7 @@ from starlette.requests import Request
 from rase_api.errors import BodyTimeout, BodyTooLarge, InvalidJson, UnsupportedMediaType, clipped
 
 JSON_TYPE = "application/json"
-DRAINED = 8  # times the limit that is still read, and dropped, so that the client can hear the refusal
+DRAINED = 8  # times the limit that is read, and dropped, of a body that did not say how long it is
 MOST_OBJECTS = 16_384
 """In a body: checking one takes time in which nobody else is served. A message of a conversation is one."""
 SURROGATE = re.compile(r"\\u[dD][89a-fA-F]")
@@ -59,6 +59,8 @@ def parse_object(body: bytes) -> dict[str, object]:
 
 
 async def _read(request: Request, limit: int, patience: float) -> bytes:
+    if _declared_length(request) > limit:  # refused unread: the server reads it away behind the answer
+        raise _too_large(limit)
     body = bytearray()
     total = 0
     async for chunk in _chunks(request, patience):
@@ -68,8 +70,20 @@ async def _read(request: Request, limit: int, patience: float) -> bytes:
         if total > limit * DRAINED:
             break
     if total > limit:
-        raise BodyTooLarge(f"The body is longer than {limit} bytes.")
+        raise _too_large(limit)
     return bytes(body)
+
+
+def _declared_length(request: Request) -> int:
+    """Return how long a body is going to be, 0 where nothing that can be read says so."""
+    try:
+        return int(request.headers.get("content-length", ""))
+    except ValueError:
+        return 0
+
+
+def _too_large(limit: int) -> BodyTooLarge:
+    return BodyTooLarge(f"The body is longer than {limit} bytes.")
 
 
 async def _chunks(request: Request, patience: float) -> AsyncIterator[bytes]:

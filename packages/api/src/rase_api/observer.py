@@ -5,6 +5,7 @@ from starlette.datastructures import MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from rase_api import access_log
+from rase_api.expectation import Expectation
 from rase_api.metrics import Metrics
 from rase_api.record import Record
 from rase_api.serving import ServingEngine
@@ -22,18 +23,19 @@ class Observer:
 
     async def watch(self, handle: ASGIApp, scope: Scope, receive: Receive, send: Send, *, route: str) -> None:
         """Handle a request; its record is found by `record_of` meanwhile."""
-        record = Record.begin(scope, route)
+        record, expectation = Record.begin(scope, route), Expectation(scope, receive)
 
         async def noting(message: Message) -> None:
             if message["type"] == "http.response.start":
                 record.status = message["status"]
                 headers = MutableHeaders(raw=message["headers"])
                 headers.update(dict.fromkeys(ID_HEADERS, record.id))
+                expectation.settle(headers)
             await send(message)
 
         self.metrics.begin()
         try:
-            await handle(scope, receive, noting)
+            await handle(scope, expectation.receive, noting)
         except BaseException as error:
             record.fail(error if isinstance(error, Exception) else Cancelled())
             raise
