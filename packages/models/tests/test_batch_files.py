@@ -203,6 +203,7 @@ def test_errors_that_may_pass_are_tried_again_and_others_are_counted(engine: Eng
         ("RequestTimeout", False),
         ("Cancelled", False),
         ("MemoryTaken", False),
+        ("TooManyOpenFiles", False),
         ("DeviceLost", False),
         ("DeviceOutOfMemory", False),
         ("SomethingNew", False),

@@ -28,9 +28,11 @@ from rase_core.errors import (
     StoreError,
     TemplateError,
     TokenizerError,
+    TooManyOpenFiles,
     UnencodableText,
     UnenforceableFormat,
 )
+from rase_core.open_files import is_full
 from rase_models.constraints.response_format import TOOLS
 
 from rase_api.errors import (
@@ -114,6 +116,7 @@ FAULTS: Mapping[type[BaseException], Fault] = {
     Cancelled: Fault(503, SERVER, "cancelled"),
     BackendUnavailable: Fault(503, SERVER, "backend_unavailable"),
     MemoryTaken: Fault(503, SERVER, "memory_taken", LATER),
+    TooManyOpenFiles: Fault(503, SERVER, "too_many_open_files", LATER),
     NotReady: Fault(503, SERVER, "not_ready", LATER),
     ShuttingDown: Fault(503, SERVER, "shutting_down", LATER),
     RequestTimeout: Fault(504, SERVER, "request_timeout"),
@@ -125,7 +128,8 @@ BELONGS_TO_CLIENTS = (Cancelled, NotReady, RequestTimeout, ShuttingDown)
 
 def fault_of(error: BaseException) -> Fault:
     """Find the nearest of an error's classes that the table names."""
-    return next((FAULTS[kind] for kind in type(error).__mro__ if kind in FAULTS), FAULTS[Exception])
+    kinds = TooManyOpenFiles.__mro__ if is_full(error) else type(error).__mro__
+    return next((FAULTS[kind] for kind in kinds if kind in FAULTS), FAULTS[Exception])
 
 
 def message_of(error: BaseException, names: Names = NO_NAMES) -> str:
@@ -192,5 +196,7 @@ def _message(error: BaseException, names: Names) -> str:
             )
         case EngineError():
             return error.message
+        case OSError() if is_full(error):
+            return TooManyOpenFiles().message
         case _:
             return "The server failed to process the request."

@@ -21,11 +21,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
 from rase_core.earlier import Earlier
-from rase_core.errors import InvalidAlias, InvalidGenerationConfig, InvalidManifest
+from rase_core.errors import InvalidAlias, InvalidGenerationConfig, InvalidManifest, TooManyOpenFiles
 from rase_core.manifest import FileFacts, ModelFormat, ModelKind, ModelManifest, ModelSource, WeightsFile
 from rase_core.manifest_table import ManifestTable
 from rase_core.model_file import irregularity
 from rase_core.model_id import check_alias
+from rase_core.open_files import is_full
 from rase_core.registration import Registration
 from rase_core.sampling import GenerationConfig
 from rase_core.toml_text import parse_toml
@@ -160,6 +161,8 @@ def _read(path: Path) -> bytes:
             raise InvalidManifest(path, "is a link to a file that is not there") from None
         raise
     except OSError as error:
+        if is_full(error):
+            raise TooManyOpenFiles(path) from error
         raise InvalidManifest(path, f"cannot be read: {error.strerror or error}") from error
     if len(content) > _MOST_BYTES:
         raise InvalidManifest(path, f"is larger than {_MOST_BYTES} bytes")

@@ -6,7 +6,8 @@ from io import BufferedReader, FileIO
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from rase_core.errors import ModelFileNotFound
+from rase_core.errors import ModelFileNotFound, TooManyOpenFiles
+from rase_core.open_files import is_full
 
 if TYPE_CHECKING:
     from _typeshed import WriteableBuffer
@@ -67,6 +68,8 @@ class _Content(FileIO):
             raise unreadable(self._path, error) from error
 
 
-def unreadable(path: Path, error: OSError | ValueError) -> ModelFileNotFound:
+def unreadable(path: Path, error: OSError | ValueError) -> ModelFileNotFound | TooManyOpenFiles:
     """Return what to raise for an error of the system's while a file is looked at or read."""
+    if is_full(error):
+        return TooManyOpenFiles(path)
     return ModelFileNotFound(path, getattr(error, "strerror", None) or str(error))

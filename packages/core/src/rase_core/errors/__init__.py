@@ -33,6 +33,7 @@
     ├── BackendUnavailable          the machine
     ├── ModelTooLarge
     ├── MemoryTaken
+    ├── TooManyOpenFiles
     ├── ConstraintFailure           an answer under way
     └── BackendFailure
         ├── DeviceOutOfMemory
@@ -51,6 +52,7 @@ from rase_core.errors.machine import (
     InvalidLogits,
     MemoryTaken,
     ModelTooLarge,
+    TooManyOpenFiles,
 )
 from rase_core.errors.model_file import (
     ArchitectureMismatch,
@@ -123,6 +125,7 @@ __all__ = [
     "StoreError",
     "TemplateError",
     "TokenizerError",
+    "TooManyOpenFiles",
     "UnencodableText",
     "UnenforceableFormat",
     "UnsupportedArchitecture",

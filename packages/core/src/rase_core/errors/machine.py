@@ -1,6 +1,7 @@
 """What a machine cannot do, or fails at."""
 
 from collections.abc import Iterable
+from pathlib import Path
 
 from rase_core.errors.engine_error import EngineError
 
@@ -38,6 +39,18 @@ class MemoryTaken(EngineError):
             "try again later, or allow models more memory (--max-memory)",
         )
         self.model_id, self.needed, self.limit = model_id, needed, limit
+
+
+class TooManyOpenFiles(EngineError):
+    """This process, or all together, may open no more files: which one was to be opened, if that is known."""
+
+    def __init__(self, path: Path | None = None) -> None:
+        where = "" if path is None else f"{path}: "
+        super().__init__(
+            f"{where}no more files can be opened for now: too many are open",
+            "try again later, have fewer connections at once, or allow more open files (`ulimit -n`)",
+        )
+        self.path = path
 
 
 class BackendFailure(EngineError):

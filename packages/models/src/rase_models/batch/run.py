@@ -15,6 +15,7 @@ from rase_core.errors import (
     QueueFull,
     RequestTimeout,
     ShuttingDown,
+    TooManyOpenFiles,
 )
 from rase_core.generation import Generation
 from rase_core.sampling import GenerationConfig
@@ -23,7 +24,7 @@ from rase_core.scheduler import Ended, Event, Failed, Handle, OnEvent, Piece
 from rase_models.batch.task import BatchLimits, BatchResult, BatchTask
 from rase_models.request import Question, Terms
 
-MAY_PASS = (QueueFull, ShuttingDown, RequestTimeout, BackendFailure, MemoryTaken)
+MAY_PASS = (QueueFull, ShuttingDown, RequestTimeout, BackendFailure, MemoryTaken, TooManyOpenFiles)
 STAYS = (InvalidLogits,)
 
 _PAUSE_SECONDS = 0.5
