@@ -31,6 +31,7 @@ from rase_api.routes.tokens import tokens_routes
 from rase_api.serving import ServingEngine
 from rase_api.settings import Options, Settings
 from rase_api.state import ServerState
+from rase_api.targets import OriginForm
 from rase_api.workers import refuse_workers
 
 ROUTES = (
@@ -89,6 +90,7 @@ def app_of(state: ServerState) -> FastAPI:
             allow_headers=["*"],
             expose_headers=[*ID_HEADERS, *LATER],  # what the SDKs look at, in browsers too
         )
+    app.add_middleware(OriginForm)
     return app
 
 
