@@ -197,7 +197,8 @@ class Loop:
             row, token = next(rows)
             for choice in self._roster.split(sequence) if sequence.siblings else (sequence,):
                 self._advance(choice, row, token)
-            self._follow(sequence, draft, list(islice(rows, len(draft))))
+            if draft:
+                self._follow(sequence, draft, list(islice(rows, len(draft))))
 
     def _follow(self, sequence: Sequence, draft: list[int], rows: list[tuple[Logits, int]]) -> None:
         """Take the guesses that came true, and the token after each; give the others up."""

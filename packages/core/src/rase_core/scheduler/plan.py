@@ -63,7 +63,7 @@ class StepPlan:
 
     def draft(self, rows: int, most: int) -> None:
         """Guess how the streams go on, in so many rows for all of them and at most `most` for each."""
-        share = min(rows // max(self.streams, 1), most)
+        share = min(rows // max(self.streams, 1), most) if rows > 0 else 0
         if share > 0:
             drafts = ((sequence, sequence.draft(share)) for sequence in self.counts)
             self.drafts = {sequence: draft for sequence, draft in drafts if len(draft)}

@@ -64,10 +64,8 @@ class Roster:
 
     def grow(self, sequence: Sequence, count: int) -> None:
         """Count so many more tokens of a sequence as computed."""
-        had = sequence.length
         self.pool.grow(_held(sequence), count, sequence.tokens)
-        has_filled_block = sequence.length // self._decoder.block_tokens > had // self._decoder.block_tokens
-        if has_filled_block or (sequence.prefilled is None and not sequence.pending):
+        if self._without_room is not None and self._may_leave_room(sequence, count):
             self._without_room = None
 
     def cut(self, sequence: Sequence) -> None:
@@ -124,6 +122,10 @@ class Roster:
         has_ended = sequence.answer.reason is not None
         running = sum(other.width for other in self.active)
         return not has_ended and running + sequence.width <= self._limits.running
+
+    def _may_leave_room(self, sequence: Sequence, grown: int) -> bool:
+        has_filled_block = sequence.length % self._decoder.block_tokens < grown
+        return has_filled_block or (sequence.prefilled is None and not sequence.pending)
 
     def _take(self, sequence: Sequence) -> None:
         if self.preempted:
