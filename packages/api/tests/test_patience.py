@@ -130,9 +130,9 @@ class Unread:
 async def is_ended(steps: int) -> bool:
     """Read a byte now and then, so many times, and tell whether the connection was ended in this time."""
     transport = Unread()
-    protocol = patient(type("Other", (asyncio.Protocol,), {"transport": transport}), 0.1)()
+    protocol = patient(type("Other", (asyncio.Protocol,), {"transport": transport}), 0.2)()
     protocol.pause_writing()
-    for _ in range(8):
+    for _ in range(12):
         await asyncio.sleep(0.05)
         transport.size -= steps > 0
         steps -= 1
@@ -140,6 +140,6 @@ async def is_ended(steps: int) -> bool:
 
 
 def test_who_reads_slowly_is_waited_for_and_who_stops_is_not() -> None:
-    assert not asyncio.run(is_ended(8))
+    assert not asyncio.run(is_ended(12))
     assert asyncio.run(is_ended(3))
     assert asyncio.run(is_ended(0))
