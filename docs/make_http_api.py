@@ -21,7 +21,7 @@ Made by `python docs/make_http_api.py > docs/http-api.md` from what the server i
 
 - A body is one JSON object, sent as `application/json`. A parameter that is not listed, or that may *only*
   have a value that asks for nothing and has another, is refused by name with 400 (`--lenient`: left out with
-  a warning). Null is the default, always.
+  a warning). Null is the default, always, and accepted for what another of OpenAI's routes has.
 - Defaults are those of the tables, unless a model's manifest sets others in its `[defaults]`. The ranges of
   sampling parameters are those of `GenerationConfig`; a value outside is a 400 that names the range.
 - `n` may be as many as the engine runs at once: 64, unless an application of your own says otherwise. A

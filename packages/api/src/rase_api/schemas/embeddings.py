@@ -4,9 +4,10 @@ from pydantic import Field
 
 from rase_api.fields import Ignored
 from rase_api.parameters import Body
+from rase_api.schemas.nulls import TakesNulls
 
 
-class EmbeddingsRequest(Body):
+class EmbeddingsRequest(TakesNulls):
     """The body of POST /v1/embeddings, as far as it matters while no model can embed."""
 
     model: str

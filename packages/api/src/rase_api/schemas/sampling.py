@@ -6,6 +6,7 @@ from typing import ClassVar
 from rase_api.faults import Names
 from rase_api.fields import BadWords, Bias, Nothing, Seed, Stops, StopTokens
 from rase_api.parameters import TextRequest
+from rase_api.schemas.nulls import TakesNulls
 
 SAMPLING: Mapping[str, str] = {
     "temperature": "temperature",
@@ -32,7 +33,7 @@ SAMPLING: Mapping[str, str] = {
 }
 
 
-class SamplingRequest(TextRequest):
+class SamplingRequest(TextRequest, TakesNulls):
     """How to choose each token and when to stop, and what cannot change the text."""
 
     sampling: ClassVar[Mapping[str, str]] = SAMPLING
