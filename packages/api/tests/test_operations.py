@@ -262,6 +262,18 @@ def test_queues_gaps_and_loads_are_counted(fresh: httpx.Client) -> None:
     assert ("rase_kv_tokens_capacity", "demo") not in counted
 
 
+def test_what_is_never_computed_has_no_time_in_line(smollm2_path: Path, tmp_path: Path) -> None:
+    with Engine(tmp_path, "cpu", threads=2, context_length=256) as engine:
+        engine.import_model(smollm2_path, "demo")
+        with served(create_app(engine)) as url, httpx.Client(base_url=url, timeout=60) as client:
+            body: dict[str, object] = {"model": "demo", "prompt": ["One", "Two"], "n": 2}
+            for most in (0, 1, 0, 2):
+                answer = client.post("/v1/completions", json=body | {"max_tokens": most, "ignore_eos": True})
+                assert answer.json()["usage"]["completion_tokens"] == 4 * most
+            counted = samples(client)
+    assert counted["rase_queue_seconds_count", "demo"] == counted["rase_started_total", "demo"] == 4
+
+
 def test_what_a_real_models_scheduler_knows_is_told(smollm2_path: Path, tmp_path: Path) -> None:
     with Engine(tmp_path, "cpu", threads=2, context_length=256) as engine:
         engine.import_model(smollm2_path, "demo")

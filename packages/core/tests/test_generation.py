@@ -126,6 +126,7 @@ def test_cancelled_before_the_prefill_computes_nothing() -> None:
     decoder = ScriptedDecoder([1])
     generation = generate(decoder, [1], GREEDY, lambda: True)
     assert (generation.stop_reason, generation.tokens, decoder.calls) == (StopReason.CANCELLED, (), [])
+    assert not generation.is_started
 
 
 def test_cancelled_is_asked_before_every_decode() -> None:
@@ -152,6 +153,7 @@ def test_no_tokens_asked_for_computes_nothing() -> None:
     decoder = ScriptedDecoder([5])
     generation = generate(decoder, [1], greedy(max_tokens=0))
     assert (generation.stop_reason, generation.tokens, decoder.calls) == (StopReason.MAX_TOKENS, (), [])
+    assert not generation.is_started and generate(decoder, [1], greedy(max_tokens=1)).is_started
 
 
 def test_a_prompt_longer_than_the_context_is_an_error() -> None:

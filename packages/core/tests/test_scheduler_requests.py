@@ -189,6 +189,7 @@ def test_cancelling_ends_a_running_request_within_a_step(
     gate.open()
     generation = handle.result(10)[0]
     assert (generation.stop_reason, generation.tokens) == (StopReason.CANCELLED, ())
+    assert generation.is_started
 
 
 def test_cancelling_ends_a_waiting_request(decoder: HistoryDecoder, scheduler: Scheduler) -> None:
@@ -198,6 +199,7 @@ def test_cancelling_ends_a_waiting_request(decoder: HistoryDecoder, scheduler: S
     gate.open()
     assert [generation.tokens for generation in waiting.result(10)] == [(), ()]
     assert waiting.result()[0].prefill_seconds == 0
+    assert [generation.is_started for generation in waiting.result()] == [False, False]
     assert len(running.result(10)[0].tokens) == 100
 
 
@@ -362,6 +364,7 @@ def test_an_answer_without_room_is_empty_and_computes_nothing(
     decoder.on_forward = Gate()
     generation = scheduler.submit(GenerationRequest(prompt, config)).result(10)[0]
     assert (generation.tokens, generation.stop_reason) == ((), reason)
+    assert not generation.is_started and scheduler.snapshot().totals.requests == 0
 
 
 def test_a_request_without_room_may_come_in_the_middle_of_a_step(

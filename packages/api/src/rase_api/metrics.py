@@ -38,7 +38,9 @@ class Metrics:
             "rase_request_seconds", "Seconds to the end.", ("route",), registry=registry, buckets=SECONDS
         )
         self._first = self._of_models("first_text_seconds", "Seconds to the first text of an answer.")
-        self._queued = self._of_models("queue_seconds", "Seconds in line before anything was computed.")
+        self._queued = self._of_models(
+            "queue_seconds", "Seconds in line before anything was computed, where something was."
+        )
         self._between = self._of_models(
             "inter_token_seconds", "Seconds between two pieces of text of an answer.", TOKEN_SECONDS
         )

@@ -63,11 +63,14 @@ class Record:
         return record
 
     def count(self, generation: Generation, *, with_prompt: bool = True) -> None:
-        """Add the tokens of a finished choice; of several, only one counts their prompt."""
+        """Add the tokens of a finished choice; of several, only one counts their prompt.
+
+        What ended without being computed at all was in line for nothing, and has no time of that.
+        """
         if with_prompt:
             self.prompt_tokens += generation.prompt_tokens
             self.cached_tokens += generation.cached_tokens
-            self.queued.append(generation.queued_seconds)
+            self.queued += [generation.queued_seconds] * generation.is_started
         self.completion_tokens += len(generation.tokens)
 
     def see_text(self, choice: int) -> None:

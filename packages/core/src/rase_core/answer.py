@@ -58,7 +58,8 @@ class Generation:
     those that a scheduler makes a running request wait count as decoding. `logprobs`, where they were asked
     for, are those of the tokens that have a part in the text, so not of a stop string's. `thought_tokens` are
     for whoever tells thoughts in the text apart, and counts theirs. `drafted_tokens` were guessed ahead, and
-    of these `accepted_tokens` were the ones that were chosen.
+    of these `accepted_tokens` were the ones that were chosen. For one that is not `is_started` nothing was
+    computed: it was to have no token, or was cancelled in line.
     """
 
     tokens: tuple[int, ...]
@@ -75,6 +76,7 @@ class Generation:
     thought_tokens: int = 0
     drafted_tokens: int = 0
     accepted_tokens: int = 0
+    is_started: bool = True
 
 
 class Answer:
@@ -211,6 +213,7 @@ class Answer:
         cached_tokens: int = 0,
         drafted_tokens: int = 0,
         accepted_tokens: int = 0,
+        is_started: bool = True,
     ) -> Generation:
         """Return the answer as it is, ended for its reason or else CANCELLED."""
         return Generation(
@@ -227,6 +230,7 @@ class Answer:
             prompt_logprobs=None if self._prompt_logprobs is None else tuple(self._prompt_logprobs.told),
             drafted_tokens=drafted_tokens,
             accepted_tokens=accepted_tokens,
+            is_started=is_started,
         )
 
     def _allowed(self, vocab_size: int) -> Allowed | None:

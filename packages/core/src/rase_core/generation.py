@@ -79,7 +79,7 @@ class _Run:
     ) -> None:
         self._decoder, self._answer = decoder, answer
         self._cancelled, self._on_token = cancelled, on_token
-        self._prefill_seconds = 0.0
+        self._is_started, self._prefill_seconds = False, 0.0
         self._decode_started = perf_counter()
 
     def run(self, prompt: Sequence[int]) -> Generation:
@@ -91,10 +91,13 @@ class _Run:
         if held is not None:
             self._on_token(held)
         decode_seconds = perf_counter() - self._decode_started
-        return self._answer.generation(prefill_seconds=self._prefill_seconds, decode_seconds=decode_seconds)
+        return self._answer.generation(
+            prefill_seconds=self._prefill_seconds, decode_seconds=decode_seconds, is_started=self._is_started
+        )
 
     def _prefill_and_decode(self, prompt: Sequence[int]) -> None:
         answer, started = self._answer, perf_counter()
+        self._is_started = True
         logits = self._decoder.prefill(prompt)
         self._decode_started = perf_counter()
         self._prefill_seconds = self._decode_started - started

@@ -142,4 +142,5 @@ class Sequence:
             cached_tokens=self.cached_tokens,
             drafted_tokens=self.drafted_tokens,
             accepted_tokens=self.accepted_tokens,
+            is_started=self.started is not None,
         )
