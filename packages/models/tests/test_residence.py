@@ -155,6 +155,12 @@ def test_a_model_that_never_fits_is_refused_with_numbers(open_engine: Callable[.
     assert loaded(engine) == []
 
 
+def test_a_limit_that_is_tiny_is_told_as_it_is(open_engine: Callable[..., Engine]) -> None:
+    for limit, text in ((1, "1 byte"), (999, "999 bytes"), (1000, "1 kB"), (1_500_000, "1.5 MB")):
+        with pytest.raises(ModelTooLarge, match=f"more than the {text} that models may take"):
+            open_engine(max_memory=limit).load("one")
+
+
 def test_a_model_waits_for_one_that_is_used(open_engine: Callable[..., Engine]) -> None:
     engine = tight(open_engine)
     session = engine.load("one")
@@ -223,8 +229,30 @@ def test_a_model_that_waited_in_vain_is_refused_and_names_who_is_in_the_way(
     with pytest.raises(MemoryTaken, match="in use: one") as caught:
         engine.load("two")
     assert caught.value.users == ("one",)
+    assert "former" not in caught.value.message
     session.leave()
     assert engine.load("two").manifest.id == "two"
+    engine.close()
+
+
+def test_a_model_that_waited_for_what_it_was_itself_before_is_told_so(
+    open_engine: Callable[..., Engine],
+) -> None:
+    engine = tight(open_engine)
+    limit = engine.estimate("one").total * 3 // 2
+    loader = SessionLoader(kv_memory=1 << 20, max_memory=limit)
+    engine = Engine(engine.store, "reference", cache=SessionCache(loader, patience=0.2))
+    session = engine.load("one")
+    assert session.enter()
+    engine.unload("one")
+    with pytest.raises(
+        MemoryTaken, match=r"in use: one \(its former copy, which .* still answers requests\)$"
+    ):
+        engine.load("one")
+    with pytest.raises(MemoryTaken, match=r"in use: one$"):
+        engine.load("two")
+    session.leave()
+    assert engine.load("one").manifest.id == "one"
     engine.close()
 
 

@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 
 from rase_core.scheduler import SchedulerLimits
+from rase_core.sizes import size_text
 
 from rase_models.architectures import build_program
 from rase_models.backends import BACKENDS, BackendPlaces, library_faults, load_backend
@@ -70,7 +71,7 @@ class MemoryPlan:
             "workspace": self.workspace,
             "vocabulary": self.vocabulary,
         }
-        return ", ".join(f"{name} {size / 1e6:,.0f} MB" for name, size in sizes.items() if size)
+        return ", ".join(f"{name} {size_text(size)}" for name, size in sizes.items() if size)
 
 
 def memory_plan(

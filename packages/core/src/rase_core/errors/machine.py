@@ -4,6 +4,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from rase_core.errors.engine_error import EngineError
+from rase_core.sizes import size_text
 
 
 class BackendUnavailable(EngineError):
@@ -21,24 +22,31 @@ class ModelTooLarge(EngineError):
 
     def __init__(self, model_id: str, needed: int, limit: int, parts: str) -> None:
         super().__init__(
-            f"model {model_id!r} needs {needed / 1e6:,.0f} MB of memory ({parts}), more than the "
-            f"{limit / 1e6:,.0f} MB that models may take",
+            f"model {model_id!r} needs {size_text(needed)} of memory ({parts}), more than the "
+            f"{size_text(limit)} that models may take",
             "allow models more memory (--max-memory), or give this one a shorter context (--context-length)",
         )
         self.model_id, self.needed, self.limit = model_id, needed, limit
 
 
 class MemoryTaken(EngineError):
-    """A model has no room beside those that are in use; sizes are in bytes."""
+    """A model has no room beside those that are in use; sizes are in bytes.
+
+    A user of the model's own name is what was unloaded while it answered, and goes on with that.
+    """
 
     def __init__(self, model_id: str, needed: int, limit: int, users: Iterable[str]) -> None:
         self.users = tuple(users)
         super().__init__(
-            f"model {model_id!r} needs {needed / 1e6:,.0f} MB of the {limit / 1e6:,.0f} MB of memory that "
-            f"models may take, and these are in use: {', '.join(self.users)}",
+            f"model {model_id!r} needs {size_text(needed)} of the {size_text(limit)} of memory that "
+            f"models may take, and these are in use: {self._named(model_id)}",
             "try again later, or allow models more memory (--max-memory)",
         )
         self.model_id, self.needed, self.limit = model_id, needed, limit
+
+    def _named(self, model_id: str) -> str:
+        former = f"{model_id} (its former copy, which was unloaded and still answers requests)"
+        return ", ".join(former if user == model_id else user for user in self.users)
 
 
 class TooManyOpenFiles(EngineError):

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 import numpy as np
 from numpy.typing import NDArray
 from rase_core.errors import BackendFailure, DeviceOutOfMemory
+from rase_core.sizes import size_text
 
 from rase_models.backends.cuda.device import Command, Gemm, Launch, Memory, Replay, Source
 from rase_models.backends.cuda.faults import LAUNCH_FAILURE, failure
@@ -68,7 +69,9 @@ class EmulatedDevice:
         """Return memory that is all zero, between two guards."""
         self._check_alive()
         if nbytes > self.free:
-            raise DeviceOutOfMemory("cuda", f"{nbytes} bytes are asked for, {self.free} are free")
+            raise DeviceOutOfMemory(
+                "cuda", f"{size_text(nbytes)} are asked for, {size_text(self.free)} are free"
+            )
         owner = np.full(nbytes + 2 * _GUARD + _ALIGNMENT, _UNTOUCHED, np.uint8)
         address = -(-(owner.ctypes.data + _GUARD) // _ALIGNMENT) * _ALIGNMENT
         first = address - owner.ctypes.data

@@ -11,6 +11,7 @@ from cupy.cuda import runtime
 from cupy.cuda.function import Function, Module
 from numpy.typing import NDArray
 from rase_core.errors import DeviceLost, DeviceOutOfMemory
+from rase_core.sizes import size_text
 
 from rase_models.backends.cuda.compiler import (
     CompiledKernels,
@@ -87,7 +88,7 @@ class CupyDevice:
         """Return memory that is all zero."""
         free = self.free_nbytes()
         if nbytes > free:
-            asked = f"{nbytes / 1e6:,.1f} MB are asked for, {free / 1e6:,.1f} MB are free"
+            asked = f"{size_text(nbytes)} are asked for, {size_text(free)} are free"
             raise DeviceOutOfMemory(self._name, asked)
         with self._faults():
             owner = cupy.cuda.memory.Memory(max(nbytes, 1))

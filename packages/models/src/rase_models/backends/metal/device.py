@@ -8,6 +8,7 @@ from typing import cast
 
 import mlx.core as mx
 from rase_core.errors import BackendFailure, DeviceOutOfMemory
+from rase_core.sizes import size_text
 
 from rase_models.backends.metal.block_formats import BLOCK_FORMATS
 from rase_models.backends.metal.kernel_check import attends, decodes, narrows
@@ -71,8 +72,8 @@ class Device:
         if self.limit is not None and held + nbytes > self.limit:
             raise DeviceOutOfMemory(
                 "metal",
-                f"{what} take {_megabytes(nbytes)} beside {_megabytes(held)} in use; of this device's memory "
-                f"{_megabytes(self.limit)} may be used",
+                f"{what} take {size_text(nbytes)} beside {size_text(held)} in use; of this device's memory "
+                f"{size_text(self.limit)} may be used",
             )
 
     def bound(self) -> None:
@@ -80,10 +81,6 @@ class Device:
         if self.is_gpu and self.limit is not None:
             mx.set_memory_limit(self.limit)
             mx.set_cache_limit(self.limit // _CACHE_SHARE)
-
-
-def _megabytes(nbytes: int) -> str:
-    return f"{nbytes / 1e6:,.1f} MB"
 
 
 def has_gpu() -> bool:
