@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -44,6 +45,18 @@ def test_an_imported_model_is_listed_inspected_verified_and_removed(
     assert smol in done.stderr
     assert smollm2_path.stat().st_size == size
     assert succeed(rase("model", "list")) == ""
+
+
+def test_models_can_be_listed_and_removed_by_the_names_that_other_programs_have_for_it(
+    rase: Run, smol: str
+) -> None:
+    assert succeed(rase("model", "ls")) == succeed(rase("model", "list")) != ""
+    assert smol in rase("model", "rm", smol).stderr
+    assert succeed(rase("model", "ls")) == ""
+    told = succeed(rase("model", "--help"))
+    assert "`rase model rm`" in told and "`rase model ls`" in told
+    assert not re.search(r"^ +(rm|ls) ", told, re.MULTILINE)
+    assert "No such command 'rn'" in fail(rase("model", "rn", smol), 2)
 
 
 def test_keys_by_hand_that_have_no_effect_are_told(rase: Run, smol: str, home: dict[str, str]) -> None:

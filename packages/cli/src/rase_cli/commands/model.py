@@ -60,7 +60,18 @@ class _Facts(TypedDict):
     tokenizer: Path | None
 
 
-@click.group()
+ALSO = {"rm": "remove", "ls": "list"}
+"""Other names of commands, which their help tells."""
+
+
+class _Group(click.Group):
+    """Takes a command by its other name, too; neither is listed twice."""
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        return super().get_command(ctx, ALSO.get(cmd_name, cmd_name))
+
+
+@click.group(cls=_Group)
 def model() -> None:
     """Register, list, check and remove models. Weights stay where they are."""
 
@@ -194,7 +205,7 @@ def attach_tokenizer(settings: Settings, model_id: str, tokenizer: Path, as_json
 @shared_options(STORE)
 @pass_settings
 def list_models(settings: Settings, as_json: bool) -> None:
-    """List the registered models by id.
+    """List the registered models by id (also `rase model ls`).
 
     In a pipe: one line for each, tab-separated: id, architecture, context length, bytes, path of the weights,
     aliases with commas.
@@ -317,7 +328,7 @@ def _warn_of(manifest: "ModelManifest", broken: "Sequence[InvalidManifest]") -> 
 @shared_options(STORE)
 @pass_settings
 def remove(settings: Settings, model_id: str, as_json: bool) -> None:
-    """Forget a model. Its weights stay where they are."""
+    """Forget a model (also `rase model rm`). Its weights stay where they are."""
     with open_engine(settings) as engine:
         engine.remove(model_id)
     done(f"removed {model_id}; its weights are untouched", {"removed": model_id}, as_json=as_json)
