@@ -23,6 +23,13 @@ def test_the_way_to_add_an_architecture_fits_on_a_page() -> None:
     assert len(text.splitlines()) < 100
 
 
+def test_the_guide_says_before_its_examples_of_tools_what_model_has_them() -> None:
+    guide = (DOCS / "embedding.md").read_text(encoding="utf-8")
+    readme = (DOCS.parent / "README.md").read_text(encoding="utf-8")
+    (pulling,) = re.findall(r"`rase model pull --repo [^`]+ --id qwen3`", readme)
+    assert guide.index(pulling) < guide.index("options=ChatOptions(tools=") and '"qwen3"' in guide
+
+
 def test_the_guide_names_every_method_of_the_engine_for_asyncio() -> None:
     text = (DOCS / "embedding.md").read_text(encoding="utf-8")
     named = text[text.index("It has these methods of `Engine`") : text.index(" for `close`")]
