@@ -19,6 +19,6 @@ class SchedulerLimits:
     waiting: int = 64
     running: int = 64
     cached_tokens: int | None = None
-    gap_steps: float = 2.25
+    gap_steps: float = 2.1
     idle_seconds: float = 0.2
     draft_tokens: int = 3

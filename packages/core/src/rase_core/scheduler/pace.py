@@ -23,7 +23,7 @@ class PrefillPace:
     much deeper in a context than the latest, where attention makes tokens dearer.
     """
 
-    def __init__(self, gap_steps: float = 2.25, idle_seconds: float = 0.2) -> None:
+    def __init__(self, gap_steps: float = 2.1, idle_seconds: float = 0.2) -> None:
         self._gap_steps, self._idle_seconds = gap_steps, idle_seconds
         self._normal: dict[int, deque[float]] = {}
         self._beside_streams = _Chunk(_FIRST)
