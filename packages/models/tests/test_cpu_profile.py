@@ -38,6 +38,17 @@ def test_a_row_that_is_decoded_beside_a_prompt_is_not_a_token_of_it(
     assert (counts["prefill_calls"], counts["prefill_tokens"], counts["decode_steps"]) == (1, 20, 0)
 
 
+def test_a_token_with_guesses_after_it_is_decoded(monkeypatch: pytest.MonkeyPatch, tiny_path: Path) -> None:
+    monkeypatch.setenv("RASE_PROFILE", "1")
+    decoder = load_decoder(tiny_path, threads=1)
+    rows = np.arange(decoder.cheap_rows, dtype=np.int32)
+    RUN_COUNTERS.snapshot(reset=True)
+    decoder.forward(Batch(np.full(len(rows), decoder.new_sequence(), np.int32), rows, rows, rows))
+    decoder.close()
+    counts = RUN_COUNTERS.snapshot(reset=True)
+    assert (counts["prefill_calls"], counts["prefill_tokens"], counts["decode_steps"]) == (0, 0, 1)
+
+
 def test_runs_are_not_counted_otherwise(monkeypatch: pytest.MonkeyPatch, tiny_path: Path) -> None:
     monkeypatch.delenv("RASE_PROFILE", raising=False)
     RUN_COUNTERS.snapshot(reset=True)

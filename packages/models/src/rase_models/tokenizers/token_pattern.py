@@ -1,4 +1,4 @@
-"""A regular expression that finds the longest of many texts, and reads none of what it passes twice."""
+"""A regular expression that finds the longest of many texts, character by character, without a second try."""
 
 import re
 from collections.abc import Iterable, Iterator, Sequence

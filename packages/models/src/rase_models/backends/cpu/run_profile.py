@@ -27,13 +27,14 @@ _DECODE = ("decode_steps", "decode_forward_ns", "decode_matvec_ns", "decode_attn
 
 
 class RunProfile:
-    """The counters of one op table.
+    """The counters of one op table, whose sequences decode in so many rows at most: a token and guesses.
 
     Attributes:
         address: where the kernels count, two int64 an op.
     """
 
-    def __init__(self, rows: Sequence[Row]) -> None:
+    def __init__(self, rows: Sequence[Row], most_decoded: int = 1) -> None:
+        self._most_decoded = most_decoded
         self._memory = Region(8 * _COUNTERS_OF_OP * len(rows))
         self._cycles = self._memory.bytes.view(np.int64).reshape(-1, _COUNTERS_OF_OP)
         self.address = self._memory.address
@@ -44,7 +45,8 @@ class RunProfile:
     def add(self, rows: Rows, nanoseconds: int) -> None:
         """Add a run to the sums of the process, and start over.
 
-        A run counts as a prompt's when a sequence has several rows; the rows of others are not its tokens.
+        A run counts as a prompt's when a sequence has more rows than decode; the rows of others are not its
+        tokens.
         """
         cycles = self._cycles.sum(axis=1)
         scale = nanoseconds / max(int(cycles.sum()), 1)
@@ -52,7 +54,7 @@ class RunProfile:
             int(cycles[which].sum() * scale) for which in (self._is_matmul, self._is_attention)
         )
         counted = np.bincount(rows.sequences)
-        prompts = int(counted[counted > 1].sum())
+        prompts = int(counted[counted > self._most_decoded].sum())
         names = _PREFILL if prompts else _DECODE
         counts = dict(zip(names, (1, nanoseconds, matmul, attention), strict=True))
         if names is _PREFILL:

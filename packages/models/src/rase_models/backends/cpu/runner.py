@@ -72,7 +72,7 @@ class CpuRunner:
         self._profile = self._start_profile(lowered) if counting() else None
 
     def _start_profile(self, lowered: Lowered) -> RunProfile:
-        profile = RunProfile(lowered.rows)
+        profile = RunProfile(lowered.rows, self.cheap_rows)
         self._team.hold("profile", profile)
         self._team.set(abi.PROFILE, profile.address)
         return profile
