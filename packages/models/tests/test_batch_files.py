@@ -66,6 +66,11 @@ def test_lines_become_tasks(engine: Engine, tmp_path: Path, tiny_path: Path) -> 
         (line(method="x"), "unknown parameter 'method'"),
         (line(tools=[1]), "unknown parameter 'tools'"),
         (line(stream=True), "stream: only false is supported"),
+        (line(stream=0), "stream: only false is supported"),
+        (line(url=COMPLETIONS, prompt="Hello", logprobs=0), "logprobs: only false is supported"),
+        (line(max_tokens=3, max_completion_tokens=5), "max_completion_tokens: is max_tokens by another name"),
+        (line(seed=-2), "invalid seed: -2"),
+        (line(seed=-1.0), "invalid seed: -1.0"),
         (line(temperature=-1), "invalid temperature: -1"),
         (line(response_format={"type": "xml"}), "response_format: expected the type text"),
         (line(n=0), "n: expected a whole number of at least 1"),
@@ -79,6 +84,24 @@ def test_bad_lines_are_told_by_number(engine: Engine, tmp_path: Path, text: str 
     assert isinstance(bad, InvalidLine)
     assert bad.number == 3 and reason in bad.reason
     assert isinstance(good, BatchTask) and isinstance(last, BatchTask)
+
+
+@pytest.mark.parametrize(
+    "nothing",
+    [
+        {"seed": None},
+        {"seed": -1},
+        {"cache_prompt": True},
+        {"stream": False},
+        {"max_tokens": 256, "max_completion_tokens": 256},
+    ],
+)
+def test_what_asks_for_nothing_leaves_a_task_as_it_is(
+    engine: Engine, tmp_path: Path, tiny_path: Path, nothing: dict[str, object]
+) -> None:
+    engine.import_model(tiny_path, "tiny", defaults={"seed": 7})
+    asked, plain = (parsed(engine, tmp_path, line("a", CHAT, "tiny", **body)) for body in (nothing, {}))
+    assert asked == plain and isinstance(plain[0], BatchTask)
 
 
 def test_an_id_that_comes_twice_is_refused(engine: Engine, tmp_path: Path) -> None:

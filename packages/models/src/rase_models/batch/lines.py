@@ -28,12 +28,16 @@ ALIASES: Mapping[str, str] = MappingProxyType(
 )
 """Other names of fields of GenerationConfig."""
 
-IGNORED = frozenset({"user", "metadata", "store", "service_tier", "safety_identifier", "prompt_cache_key"})
+IGNORED = frozenset(
+    {"user", "metadata", "store", "service_tier", "safety_identifier", "prompt_cache_key"}
+    | {"prompt_cache_retention", "cache_prompt"}
+)
 """What cannot change the text."""
 
 NO_OPS: Mapping[str, object] = MappingProxyType({"stream": False, "logprobs": False, "echo": False})
 """What is accepted with this value alone."""
 
+_DRAWN_SEED = -1
 _OWN = frozenset({"model", "messages", "prompt", "n", "continue_final_message", "response_format"})
 _KEYS = ("custom_id", "method", "url", "body")
 
@@ -122,7 +126,7 @@ def _task(custom_id: str, values: Mapping[str, object], defaults_of: DefaultsOf)
         raise ValueError("method: expected POST")
     if not isinstance(body, dict) or not isinstance(body.get("model"), str):
         raise ValueError("body: expected an object with a model")
-    given = {key: value for key, value in body.items() if value is not None}
+    given = {key: value for key, value in body.items() if not _asks_for_nothing(key, value)}
     terms = Terms(
         config=_config(given, defaults_of(body["model"])),
         n=_count(given.get("n", 1)),
@@ -131,14 +135,23 @@ def _task(custom_id: str, values: Mapping[str, object], defaults_of: DefaultsOf)
     return BatchTask(custom_id, body["model"], _QUESTIONS[url](given, terms))
 
 
+def _asks_for_nothing(key: str, value: object) -> bool:
+    """Whether it is null, or the seed that is as none at all, as the server takes it."""
+    is_no_seed = key == "seed" and type(value) is int and value == _DRAWN_SEED
+    return value is None or is_no_seed
+
+
 def _config(given: Mapping[str, object], defaults: GenerationConfig) -> GenerationConfig:
     settings: dict[str, object] = {}
     known = defaults.to_mapping()
     for key, value in given.items():
-        if key in NO_OPS and value != NO_OPS[key]:
+        if key in NO_OPS and value is not NO_OPS[key]:  # 0 equals False, and asks for log probabilities
             raise ValueError(f"{key}: only {json.dumps(NO_OPS[key])} is supported")
-        if ALIASES.get(key, key) in known:
-            settings[ALIASES.get(key, key)] = value
+        name = ALIASES.get(key, key)
+        if settings.get(name, value) != value:
+            raise ValueError(f"{key}: is {name} by another name, and has another value")
+        if name in known:
+            settings[name] = value
         elif key not in _OWN | IGNORED | NO_OPS.keys():
             raise ValueError(f"body: unknown parameter {key!r}")
     if isinstance(settings.get("stop"), str):
