@@ -64,6 +64,28 @@ def test_models_in_memory_are_listed_and_let_go_of(rase: Run, url: str) -> None:
         assert done.returncode == 0 and f"{name} is not in the memory of {url}" in done.stderr
 
 
+def test_a_model_that_is_registered_no_more_can_be_let_go_of(rase: Run, url: str) -> None:
+    server = ("--url", url, "--api-key", "secret")
+    ask(url)
+    assert rase("model", "rm", "smol").returncode == 0
+    assert rase("ps", *server).stdout.startswith("smol\t")
+    done = rase("stop", "smol", *server)
+    assert done.returncode == 0 and "smol leaves" in done.stderr
+    assert rase("ps", *server).stdout == ""
+    done = rase("stop", "smol", *server)
+    assert done.returncode == 1 and "answers 404: model 'smol' is not registered" in done.stderr
+
+
+@pytest.mark.parametrize("name", ["smol", "smol:latest"])
+def test_a_model_whose_manifest_is_broken_can_be_let_go_of(
+    rase: Run, url: str, home: dict[str, str], name: str
+) -> None:
+    ask(url)
+    (Path(home["RASE_STORE"]) / "manifests" / "smol.toml").write_text("nonsense")
+    assert ask(url, model=name, keep_alive=0)["done_reason"] == "unload"
+    assert rase("ps", "--url", url, "--api-key", "secret").stdout == ""
+
+
 def test_a_request_that_keeps_nothing_alive_lets_the_model_go(rase: Run, url: str) -> None:
     ask(url, prompt="Hi", options={"num_predict": 2}, keep_alive=0)
     for _ in range(200):

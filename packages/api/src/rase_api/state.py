@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, ParamSpec, TypeVar
 from weakref import WeakSet
 
-from rase_core.errors import InvalidModelId, ModelFileNotFound, ModelNotFound, ShuttingDown
+from rase_core.errors import InvalidManifest, InvalidModelId, ModelFileNotFound, ModelNotFound, ShuttingDown
 from rase_core.hashing import hash_file
 from rase_core.manifest import ModelManifest
 from rase_core.sampling import GenerationConfig
@@ -136,6 +136,11 @@ class ServerState:
         manifest = await self.looked_up(self.find, model_id)
         return await asyncio.wrap_future(self._questions.submit(question, self.engine, manifest.id))
 
+    async def unload(self, model_id: str | None) -> None:
+        """Let go of a model's memory, in a thread. Raises as `find` for one that is not there."""
+        known = await self.looked_up(self._known, model_id)
+        await asyncio.wrap_future(self._questions.submit(self.engine.unload, known))
+
     async def tokenising(self, text: str, question: Callable[[], T]) -> T:
         """Ask what tokenises a text, in a thread. Raises QueueFull."""
         pool = self._questions if len(text) <= LONG else self._long_texts
@@ -159,6 +164,16 @@ class ServerState:
         except InvalidModelId:
             known = (manifest.id for manifest in self.engine.list_models())
             raise ModelNotFound(model_id, known) from None
+
+    def _known(self, model_id: str | None) -> str:
+        """Return the id of a model that is registered, or that was when it was loaded."""
+        try:
+            return self.find(model_id).id
+        except (ModelNotFound, InvalidManifest):
+            name = (model_id or "").removesuffix(LATEST)
+            if name not in [model.manifest.id for model in self.engine.loaded_models()]:
+                raise
+            return name
 
     def _inspect(self, model_id: str) -> ModelManifest:
         try:

@@ -79,10 +79,13 @@ class RunningServer:
 
     def unload(self, model: str) -> bool:
         """Let it let go of a model, and tell whether it had it. Raises ServerNotRunning, ServerRefused."""
-        model_id = self._ask(f"/v1/models/{urllib.parse.quote(model, errors='surrogatepass')}").get("id")
-        had = model_id in [loaded.get("name") for loaded in self.models()]
+        names = [loaded.get("name") for loaded in self.models()]
+        had = model in names or self._id_of(model) in names  # one in memory may be registered no more
         self._ask("/api/generate", {"model": model, "keep_alive": 0, "stream": False})
         return had
+
+    def _id_of(self, model: str) -> object:
+        return self._ask(f"/v1/models/{urllib.parse.quote(model, errors='surrogatepass')}").get("id")
 
     def _ask(self, path: str, body: Mapping[str, object] | None = None) -> dict[str, object]:
         content = None if body is None else json.dumps(body).encode()

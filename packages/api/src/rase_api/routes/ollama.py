@@ -49,9 +49,11 @@ async def _answer(request: Request, state: ServerState, body: OllamaRequest, con
 
 async def _load(state: ServerState, body: OllamaRequest, writer: OllamaWriter) -> Response:
     """Bring the model into memory, or let go of it."""
-    reason, action = ("unload", _unload) if body.unloads else ("load", partial(_bring, body.keep_alive))
-    await state.asked(action, body.model)
-    whole = writer.only_loaded(reason)
+    if body.unloads:
+        await state.unload(body.model)
+    else:
+        await state.asked(partial(_bring, body.keep_alive), body.model)
+    whole = writer.only_loaded("unload" if body.unloads else "load")
     if body.is_streamed:
         return Response(line(whole), media_type=writer.media_type)
     return JSONResponse(whole)
@@ -61,7 +63,3 @@ def _bring(keep_alive: float | None, engine: ServingEngine, model_id: str) -> No
     engine.load(model_id)
     if keep_alive is not None:
         keep(engine, model_id, keep_alive)
-
-
-def _unload(engine: ServingEngine, model_id: str) -> None:
-    engine.unload(model_id)
