@@ -45,7 +45,7 @@ TEAM_KERNELS = team_kernels(futex_number())
 
 _IDLE_SECONDS = 5e-4
 """How long an idle worker spins before it sleeps: a wake-up costs tens of microseconds."""
-_PATIENCE_SECONDS = 2e-5
+_PATIENCE_SECONDS = 2e-6
 """How long a thread spins at a wait before it yields: the one it waits for may need the core."""
 _PROBE_PAUSES = 20_000
 _QUICK_POLLS = 200
