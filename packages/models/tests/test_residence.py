@@ -217,13 +217,17 @@ def test_a_model_that_was_used_as_its_time_was_over_is_watched_on(open_engine: C
     wait_for(lambda: not answers)
 
 
+def impatient(open_engine: Callable[..., Engine]) -> Engine:
+    """Return an engine with room for one model, and little time for another to wait."""
+    engine = tight(open_engine)
+    loader = SessionLoader(kv_memory=1 << 20, max_memory=engine.estimate("one").total * 3 // 2)
+    return Engine(engine.store, "reference", cache=SessionCache(loader, patience=0.2))
+
+
 def test_a_model_that_waited_in_vain_is_refused_and_names_who_is_in_the_way(
     open_engine: Callable[..., Engine],
 ) -> None:
-    engine = tight(open_engine)
-    limit = engine.estimate("one").total * 3 // 2
-    loader = SessionLoader(kv_memory=1 << 20, max_memory=limit)
-    engine = Engine(engine.store, "reference", cache=SessionCache(loader, patience=0.2))
+    engine = impatient(open_engine)
     session = engine.load("one")
     assert session.enter()
     with pytest.raises(MemoryTaken, match="in use: one") as caught:
@@ -238,10 +242,7 @@ def test_a_model_that_waited_in_vain_is_refused_and_names_who_is_in_the_way(
 def test_a_model_that_waited_for_what_it_was_itself_before_is_told_so(
     open_engine: Callable[..., Engine],
 ) -> None:
-    engine = tight(open_engine)
-    limit = engine.estimate("one").total * 3 // 2
-    loader = SessionLoader(kv_memory=1 << 20, max_memory=limit)
-    engine = Engine(engine.store, "reference", cache=SessionCache(loader, patience=0.2))
+    engine = impatient(open_engine)
     session = engine.load("one")
     assert session.enter()
     engine.unload("one")

@@ -6,7 +6,9 @@ import logging
 import math
 import time
 
-FULL = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
+from rase_core.open_files import is_full
+
+NO_MEMORY = (errno.ENOBUFS, errno.ENOMEM)
 SECONDS = 60
 
 logger = logging.getLogger(__name__)
@@ -25,7 +27,7 @@ class AcceptFaults:
     def __call__(self, loop: asyncio.AbstractEventLoop, context: dict[str, object]) -> None:
         """Hear of a fault; what is another one goes the loop's usual way."""
         error = context.get("exception")
-        if isinstance(error, OSError) and error.errno in FULL and "socket" in context:
+        if isinstance(error, OSError) and _has_no_place(error) and "socket" in context:
             self._tell(error)
         elif not _is_of_closed_listener(context):
             loop.default_exception_handler(context)
@@ -35,6 +37,10 @@ class AcceptFaults:
         if now - self._told >= SECONDS:
             self._told = now
             logger.warning("no more connections can be taken for now: %s", error.strerror)
+
+
+def _has_no_place(error: OSError) -> bool:
+    return is_full(error) or error.errno in NO_MEMORY
 
 
 def _is_of_closed_listener(context: dict[str, object]) -> bool:
